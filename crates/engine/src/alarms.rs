@@ -21,6 +21,12 @@ impl Alarms {
         self.0.store(1, Ordering::Relaxed);
     }
 
+    /// None was ever set up: a test begins.
+    #[cfg(test)]
+    pub fn forget(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+
     /// Whether one was ever set up.
     #[must_use]
     pub fn any(&self) -> bool {

@@ -3,7 +3,7 @@
 
 mod fake;
 
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use relive_dbt::Options;
 use relive_host::Reg;
@@ -12,6 +12,7 @@ pub use fake::{Fake, ModeQuery};
 
 use crate::call::Call;
 use crate::call::answer::Answer;
+use crate::call::clone_args::CloneArgs;
 use crate::call::reply::Reply;
 use crate::descriptor_kinds::DescriptorKinds;
 use crate::failure::Result;
@@ -21,8 +22,11 @@ use crate::mode::Name;
 use crate::process::Process;
 use crate::process::state::ProcessState;
 use crate::registry::Registry;
+use crate::retained_fds::RetainedFds;
+use crate::shm::Shm;
 use crate::tape::Tape;
 use crate::task::Task;
+use crate::task::parent::Parent;
 
 /// The mode of all tests.
 static MODE: Fake = Fake::new();
@@ -36,12 +40,20 @@ pub fn machine() -> &'static Machine {
             name: Name::Run,
             memory: Mutex::new(Memory::new(Options::default(), true).expect("there is room")),
             registry: Registry::new(false),
-            shm: None,
+            shm: Some(shared_memory()),
             trace: std::path::PathBuf::new(),
             descriptor_kinds: DescriptorKinds::new(),
             fd_floor: i32::MAX,
         })
     })
+}
+
+fn shared_memory() -> Shm {
+    crate::sections::place();
+    let (shm, descriptor) = Shm::create().expect("there is memory");
+    // It is opened again by its descriptor's name.
+    std::mem::forget(descriptor);
+    shm
 }
 
 /// The one guest of all tests, with empty memory.
@@ -93,6 +105,41 @@ impl Guest {
         Call::at(&self.task.ctx)
     }
 
+    /// It is a vfork child from now on: its parent is put aside.
+    pub fn is_vforked(&mut self) {
+        self.task.vforked = Some(Box::new(Parent {
+            state: self.task.capture(),
+            keeper: self.task.tid,
+            process: Arc::clone(&self.task.process),
+            tape: Tape::None,
+            shares: CloneArgs::default(),
+            outer: None,
+            answer: None,
+        }));
+    }
+
+    /// It is recorded from now on: the engine follows its descriptors.
+    pub fn is_recorded(&mut self) {
+        MODE.keeps();
+        self.task.set_mode(&MODE);
+    }
+
+    /// The host has kept descriptors open already: nothing but this one of `/proc`, or -1.
+    pub fn has_retained(&mut self, proc: i32) {
+        self.task.process.state().retained_fds = Some(RetainedFds {
+            memory: -1,
+            copies: -1,
+            proc,
+            paths_changed: false,
+            other_ids: false,
+        });
+    }
+
+    /// The descriptors that the host has kept open.
+    pub fn retained(&self) -> Option<RetainedFds> {
+        self.task.process.state().retained_fds
+    }
+
     /// The result of a call that is made.
     pub fn live(&mut self, nr: i64, args: &[u64]) -> Result<i64> {
         self.outcome(nr, args, None)
@@ -109,6 +156,8 @@ impl Guest {
     fn outcome(&mut self, nr: i64, args: &[u64], told: Option<&Answer>) -> Result<i64> {
         let call = self.call(nr, args);
         self.task.log.clear();
+        // SAFETY: the context lives in its box, and no test enters another one in the midst of a call.
+        unsafe { relive_host::enter::adopt(&raw mut *self.task.ctx) };
         match crate::kernel::syscall::outcome(&mut self.task, &call, told)? {
             Reply::Value(result) => Ok(result),
             Reply::Flow(_) | Reply::Returned => panic!("{call} has no result"),
@@ -133,4 +182,5 @@ fn empty() {
     memory.lock_future(false);
     memory.space.brk = (0, 0);
     memory.space.take_dropped();
+    machine().descriptor_kinds.forget_many(false);
 }

@@ -361,3 +361,6 @@ fn start(
     set_mask(mask);
     Ok(-i64::from(e))
 }
+
+#[cfg(test)]
+mod tests;

@@ -122,3 +122,6 @@ pub fn close_range(task: &mut Task, call: &Call) -> Result<i64> {
     let rest = from == first || from <= last;
     Ok(if rest { part(from, last) } else { 0 })
 }
+
+#[cfg(test)]
+mod tests;

@@ -299,3 +299,6 @@ fn given(opened: std::io::Result<OwnedFd>) -> i64 {
         Err(e) => -i64::from(e.raw_os_error().unwrap_or(libc::EIO)),
     }
 }
+
+#[cfg(test)]
+mod tests;

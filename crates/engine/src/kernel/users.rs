@@ -119,3 +119,89 @@ fn open(m: &Machine, paths_changed: bool) -> Option<RetainedFds> {
         other_ids: false,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::{FromRawFd, OwnedFd};
+
+    use libc::{SYS_capset, SYS_chroot, SYS_mount, SYS_setgroups, SYS_setuid};
+    use rustix::io::FdFlags;
+
+    use super::*;
+    use crate::descriptor::{flags, is_generated};
+    use crate::retained_fds::is_changed;
+    use crate::testing::{Guest, machine};
+
+    /// No id: the kernel refuses it.
+    const NOBODY: u64 = u32::MAX as u64;
+    const EINVAL: i64 = -(libc::EINVAL as i64);
+    /// Outside of all guest memory.
+    const NOWHERE: u64 = 0x5500_0000;
+
+    #[test]
+    fn a_replay_opens_nothing_ahead() {
+        let mut guest = Guest::new();
+        for nr in [SYS_setuid, SYS_setgroups, SYS_capset, SYS_chroot, SYS_mount] {
+            let told = guest.told(nr, &[NOBODY, NOWHERE], -1, &[]);
+            assert_eq!(told.ok(), Some(-1));
+        }
+        assert_eq!(guest.retained(), None);
+    }
+
+    #[test]
+    fn the_files_are_open_before_rights_are_given_up() {
+        let mut guest = Guest::new();
+        // The descriptors would be this address space's for ever otherwise.
+        guest.is_vforked();
+        assert_eq!(guest.live(SYS_setuid, &[NOBODY]).ok(), Some(EINVAL));
+        let fds = guest.retained().expect("they are open");
+        assert!(!is_changed(), "a vfork child's are its own");
+        let floor = machine().memory().translator.fd();
+        for fd in [fds.memory, fds.proc] {
+            assert!(fd >= floor, "{fd} is none of the guest's");
+            assert_eq!(flags(fd), Some(FdFlags::CLOEXEC));
+        }
+        assert!(fds.shared_memory().is_ok_and(|shm| shm.is_some()));
+        assert!(is_generated(fds.proc));
+        let nothing_else = (fds.copies, fds.paths_changed, fds.other_ids);
+        assert_eq!(nothing_else, (-1, false, false));
+        // Once is enough.
+        assert_eq!(guest.live(SYS_setuid, &[NOBODY]).ok(), Some(EINVAL));
+        assert_eq!(guest.retained(), Some(fds));
+        for fd in fds.descriptors() {
+            // SAFETY: the guest, which is over, had it for itself.
+            drop(unsafe { OwnedFd::from_raw_fd(fd) });
+        }
+    }
+
+    #[test]
+    fn other_paths_are_noted_and_less_rights_are_not() {
+        for (nr, args, changed) in [
+            (SYS_setuid, [NOBODY, 0], false),
+            (SYS_setgroups, [1, NOWHERE], false),
+            (SYS_capset, [NOWHERE, 0], false),
+            (SYS_chroot, [NOWHERE, 0], true),
+            (SYS_mount, [NOWHERE, NOWHERE], true),
+        ] {
+            let mut guest = Guest::new();
+            guest.has_retained(-1);
+            let refused = guest.live(nr, &args).is_ok_and(|result| result < 0);
+            assert!(refused, "{nr}");
+            let fds = guest.retained().expect("they are open");
+            assert_eq!(fds.paths_changed, changed, "{nr}");
+        }
+    }
+
+    #[test]
+    fn ids_may_differ_only_where_they_can_be_told_from_others() {
+        let mut guest = Guest::new();
+        assert!(!ids_may_differ(&guest.task), "nothing is open");
+        guest.has_retained(-1);
+        assert!(!ids_may_differ(&guest.task), "no /proc is");
+        // Only its number is noted.
+        guest.has_retained(i32::MAX);
+        guest.is_vforked();
+        assert!(!ids_may_differ(&guest.task), "they are its parent's too");
+        assert!(guest.retained().is_some_and(|fds| !fds.other_ids));
+    }
+}

@@ -46,3 +46,84 @@ fn limits_waits(fd: i32, option: Timeout) -> bool {
     let limit = descriptor::borrow(fd).and_then(|fd| socket_timeout(fd, option).ok());
     limit.flatten().is_some()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::{AsRawFd, OwnedFd};
+    use std::os::unix::net::UnixStream;
+    use std::time::Duration;
+
+    use libc::{SYS_nanosleep, SYS_read, SYS_recvfrom, SYS_sendfile, SYS_sendto, SYS_splice};
+    use relive_host::sys::INTERRUPTED;
+
+    use super::*;
+    use crate::kernel::enter::interrupted;
+    use crate::kernel::resume::ERESTART;
+    use crate::testing::Guest;
+
+    const CLOSED: u64 = i32::MAX as u64;
+
+    fn sleeps(guest: &mut Guest, nr: i64, args: &[u64]) -> bool {
+        let call = guest.call(nr, args);
+        assert!(call.blocks(), "{call}");
+        may_sleep(&guest.task, &call)
+    }
+
+    fn pipe() -> (OwnedFd, OwnedFd) {
+        rustix::pipe::pipe().expect("there are descriptors")
+    }
+
+    #[test]
+    fn only_what_moves_bytes_between_regular_files_needs_no_switch() {
+        let mut guest = Guest::new();
+        guest.mode().has_other_threads();
+        let (file, (reader, writer)) = (tempfile::tempfile().expect("a file"), pipe());
+        let [file, reader, writer] =
+            [file.as_raw_fd(), reader.as_raw_fd(), writer.as_raw_fd()].map(|fd| fd as u64);
+        for (nr, args, expected) in [
+            (SYS_read, [file, 0, 0], false),
+            (SYS_read, [reader, 0, 0], true),
+            (SYS_read, [CLOSED, 0, 0], true),
+            (SYS_sendfile, [file, file, 0], false),
+            (SYS_sendfile, [writer, file, 0], true),
+            (SYS_splice, [reader, 0, file], true),
+            (SYS_splice, [file, 0, writer], true),
+            (SYS_nanosleep, [0; 3], true),
+        ] {
+            assert_eq!(sleeps(&mut guest, nr, &args), expected, "{nr} {args:?}");
+        }
+    }
+
+    #[test]
+    fn nobody_needs_a_switch_where_none_is_possible_or_seen() {
+        let mut guest = Guest::new();
+        let file = tempfile::tempfile().expect("a file");
+        let args = [file.as_raw_fd() as u64];
+        assert!(sleeps(&mut guest, SYS_read, &args), "it costs nothing");
+        guest.mode().has_other_threads();
+        guest.task.log.keeps_baton = true;
+        assert!(!sleeps(&mut guest, SYS_nanosleep, &args));
+    }
+
+    #[test]
+    fn a_call_with_a_limit_of_the_socket_is_not_made_again() {
+        let mut guest = Guest::new();
+        let (limited, other) = UnixStream::pair().expect("there are descriptors");
+        let limit = limited.set_read_timeout(Some(Duration::from_secs(100)));
+        limit.expect("it is a socket");
+        let (reader, _writer) = pipe();
+        let eintr = -i64::from(libc::EINTR);
+        for (nr, fd, then) in [
+            (SYS_recvfrom, limited.as_raw_fd(), eintr),
+            (SYS_read, limited.as_raw_fd(), eintr),
+            (SYS_sendto, limited.as_raw_fd(), ERESTART),
+            (SYS_recvfrom, other.as_raw_fd(), ERESTART),
+            (SYS_read, reader.as_raw_fd(), ERESTART),
+            (SYS_read, CLOSED as i32, ERESTART),
+        ] {
+            let call = guest.call(nr, &[fd as u64]);
+            let result = interrupted(&guest.task, &call, INTERRUPTED as i64);
+            assert_eq!(result, then, "{call}");
+        }
+    }
+}

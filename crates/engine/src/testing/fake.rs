@@ -64,6 +64,8 @@ struct State {
     content: Source,
     /// The thread is one of several.
     one_of_several: bool,
+    /// Content is kept for a trace.
+    keeps: bool,
     /// The deeds of another thread while the thread sleeps in a call.
     meanwhile: Option<fn(&Task)>,
     /// Numbers and handlers of the actions that the kernel was told.
@@ -77,6 +79,7 @@ impl State {
         asked: Vec::new(),
         content: Source::Anon,
         one_of_several: false,
+        keeps: false,
         meanwhile: None,
         actions: Vec::new(),
         tapes: None,
@@ -108,6 +111,11 @@ impl Fake {
     /// The thread is one of several from now on.
     pub fn has_other_threads(&self) {
         self.state().one_of_several = true;
+    }
+
+    /// Content is kept for a trace from now on, by tasks that get this mode then.
+    pub(super) fn keeps(&self) {
+        self.state().keeps = true;
     }
 
     /// From now on another thread does this each time before the kernel is entered for a call that may
@@ -144,7 +152,7 @@ impl Mode for Fake {
             confined: false,
             traces: false,
             samples: false,
-            keeps: false,
+            keeps: self.state().keeps,
             clocks: Use::Live,
             operations: Ordered::Off,
         }
