@@ -10,7 +10,6 @@ use relive_kabi::{Arg, Dir, Len, Written};
 use crate::call::Call;
 use crate::call::astray::{NOWHERE, is_astray};
 use crate::failure;
-use crate::space::WRITE;
 use crate::task::Task;
 
 const MSGHDR: u64 = 56;
@@ -57,8 +56,6 @@ pub struct Buffers {
     astray: u8,
     /// A pointer in memory points there.
     astray_within: bool,
-    /// The guest cannot write all of the memory that the kernel may write.
-    cut: bool,
 }
 
 /// Whether an argument is an address that the kernel follows.
@@ -84,7 +81,6 @@ impl Buffers {
             overflow: false,
             astray: 0,
             astray_within: false,
-            cut: false,
         };
         let Some(row) = call.row else { return b };
         for (i, arg) in row.args.iter().enumerate() {
@@ -215,22 +211,18 @@ impl Buffers {
             || call.args.iter().any(|&at| shared(at, at.saturating_add(1)))
     }
 
-    /// Notes whether the guest can write to all of the buffers, and makes their guarded pages writable: otherwise the
-    /// kernel would answer EFAULT, or stop half-way.
+    /// Makes guarded pages of the buffers writable: otherwise the kernel would answer EFAULT, or stop
+    /// half-way.
     ///
     /// # Errors
     /// One cannot be made so.
-    pub fn unguard(&mut self, task: &Task) -> failure::Result<()> {
+    pub fn unguard(&self, task: &Task) -> failure::Result<()> {
         if self.pieces.is_empty() && self.lengths.is_empty() {
             return Ok(());
         }
         let mut memory = task.machine().memory();
         for p in self.pieces.iter().filter(|p| p.dir != Dir::In) {
-            let end = p.guest.saturating_add(p.cap);
-            memory.unguard(p.guest, end)?;
-            let region = memory.space.at(p.guest);
-            self.cut |= !region.is_some_and(|r| r.prot & WRITE != 0 && end <= r.end)
-                && finish::writable_until(&memory.space, p.guest, end) < end;
+            memory.unguard(p.guest, p.guest.saturating_add(p.cap))?;
         }
         for &at in &self.lengths {
             memory.unguard(at, at.saturating_add(4))?;

@@ -13,7 +13,7 @@ use crate::task::Task;
 const PARTS_MOST: u64 = 1 << 20;
 
 /// The first address from `start` on at which the guest cannot write; `end`, if there is none before it.
-pub(super) fn writable_until(space: &AddressSpace, start: u64, end: u64) -> u64 {
+fn writable_until(space: &AddressSpace, start: u64, end: u64) -> u64 {
     let mut there = start;
     for region in space.overlapping(start, end) {
         if region.start > there || region.prot & WRITE == 0 {
@@ -35,8 +35,7 @@ impl Buffers {
             self.arena[at..at + fd.len()].copy_from_slice(&fd);
         }
         let failed = (-4095..0).contains(&result);
-        let parts = self.cut || result == -i64::from(libc::EFAULT);
-        if parts && !self.bounced && !task.has_company() {
+        if !self.bounced && !task.has_company() && self.may_be_cut(task, result) {
             self.note_parts(task);
         }
         // Length words first: the lengths of other pieces are read from them.
@@ -81,6 +80,25 @@ impl Buffers {
             }
         }
         Ok(())
+    }
+
+    /// Whether the call may have met a bad address: it has written less than it could, to a buffer that the guest cannot
+    /// write to the end, or says so.
+    fn may_be_cut(&self, task: &Task, result: i64) -> bool {
+        let is_short = |p: &&Piece| match p.rule {
+            Rule::Table(Len::Fixed(_), _) | Rule::All => false,
+            Rule::Table(..) => p.cap > result as u64,
+            Rule::Share(_) | Rule::Word(..) => true,
+        };
+        let is_cut = |p: &Piece| {
+            let end = p.guest.saturating_add(p.cap);
+            writable_until(&task.machine().memory().space, p.guest, end) < end
+        };
+        let mut written = self.pieces.iter().filter(|p| p.dir != Dir::In);
+        match result {
+            0.. => written.any(|p| is_short(&p) && is_cut(p)),
+            _ => result == -i64::from(libc::EFAULT),
+        }
     }
 
     /// A call that has met a bad address may have written before it, or to another buffer, more than its result says:
