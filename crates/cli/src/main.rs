@@ -50,13 +50,13 @@ mod unpack;
 mod verify;
 
 use relive_engine::supervisor::EndStatus;
-use relive_engine::{EXIT_STATUS, Failure, boot, failure, heap};
+use relive_engine::{EXIT_STATUS, Failure, allocator, boot, failure};
 
 use args::Command;
 
 /// The allocator of the command. Process-wide: there is one heap.
 #[global_allocator]
-static HEAP: heap::Heap = heap::Heap;
+static HEAP: allocator::Heap = allocator::Heap;
 
 /// The C entry point: the Rust runtime's own start would open descriptors 0 to 2 where they
 /// are closed, ignore SIGPIPE and take over SIGSEGV, all of which a guest would inherit.

@@ -66,8 +66,8 @@ use crate::sigaction::{SIG_DFL, SIG_IGN};
 use crate::streams::Streams;
 use crate::tape::Tape;
 use crate::task::Task;
-use crate::task::signals::{AltStack, TaskSignals};
-use crate::task::state::{NO_ROBUST_LIST, TaskState, ThreadRegisters, comm};
+use crate::task::plain_task::{NO_ROBUST_LIST, TaskState, ThreadRegisters, comm};
+use crate::task::signal_state::{AltStack, TaskSignals};
 use crate::trap_flag::TrapFlag;
 
 impl TaskState {

@@ -9,6 +9,7 @@
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 
 mod alarms;
+pub mod allocator;
 pub mod boot;
 mod broker;
 mod call;
@@ -22,13 +23,13 @@ mod descriptor_kinds;
 mod descriptor_limit;
 mod encoding;
 mod ended;
+mod exits;
 pub mod explore;
 pub mod failure;
 mod file_table;
 mod flow;
 mod forbidden;
 mod guide;
-pub mod heap;
 mod ids;
 mod image;
 mod inherit;
@@ -70,7 +71,6 @@ mod spin;
 mod stack_limit;
 mod start_data;
 pub mod stats;
-mod stops;
 mod streams;
 pub mod supervisor;
 mod tape;

@@ -4,11 +4,11 @@
 //! and replay apply with the same code (`image`); replay needs no loader. Sources: execve(2).
 
 mod elf;
-mod program;
+mod exec_args;
 mod stack;
 
 pub use elf::check;
-pub use program::Program;
+pub use exec_args::Program;
 pub use stack::{bytes as stack_bytes, shown_auxv};
 
 use std::ffi::OsStr;

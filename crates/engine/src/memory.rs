@@ -11,7 +11,7 @@ mod code;
 pub mod content;
 mod host_map;
 mod moves;
-pub mod state;
+pub mod plain_memory;
 
 use std::collections::BTreeSet;
 

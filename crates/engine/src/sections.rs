@@ -3,7 +3,7 @@
 use std::sync::Once;
 
 use crate::alarms::ALARMS;
-use crate::input::store;
+use crate::input::shared_store;
 use crate::kernel::stream_aliases::STREAM_ALIASES;
 use crate::modes::replay::concurrency::CONCURRENCY;
 use crate::modes::replay::linear::disagreement::TOLD;
@@ -38,7 +38,7 @@ pub fn place() {
         &GROUP,
         &SHARED_FILES,
         &stats::COUNTERS,
-        &store::SHARED,
+        &shared_store::SHARED,
         &SITES,
         &FLIPS,
         &ALARMS,

@@ -13,12 +13,12 @@ use serde::{Deserialize, Serialize};
 use crate::encoding;
 use crate::failure::{Failure, Result};
 use crate::guide::point::Point;
-use crate::memory::state::MemoryState;
+use crate::memory::plain_memory::MemoryState;
 use crate::process::state::ProcessState;
 use crate::seccomp::bpf;
 use crate::seccomp::filter::{Confined, Filters};
 use crate::tape::TapeState;
-use crate::task::state::{TaskState, ThreadRegisters};
+use crate::task::plain_task::{TaskState, ThreadRegisters};
 use crate::trap_flag::TF;
 
 /// The form of this state. It changes with every change of a field, here or in a description: images

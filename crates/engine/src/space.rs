@@ -1,8 +1,8 @@
 //! The guest's memory map: its regions, and the place of a new one. Pure bookkeeping;
 //! it must never touch memory (see `memory`).
 
+pub mod plain_map;
 mod region;
-pub mod state;
 mod views;
 
 use std::collections::BTreeMap;

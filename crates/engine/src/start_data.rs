@@ -16,7 +16,7 @@ use crate::descriptor_limit::{Limit, Room};
 use crate::failure::{Failure, Result};
 use crate::mode::{HandedOn, Name};
 use crate::process::state::ProcessState;
-use crate::task::state::TaskState;
+use crate::task::plain_task::TaskState;
 use crate::{encoding, memfd, stack_limit};
 
 /// Names the descriptor of the start data in the environment of a host process.

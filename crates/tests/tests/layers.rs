@@ -164,6 +164,26 @@ fn a_type_has_its_name_for_itself() {
     }
 }
 
+#[test]
+fn a_file_of_the_engine_has_its_name_for_itself() {
+    let engine = folder().join("engine/src");
+    let mut known = BTreeMap::new();
+    for source in sources(&engine).expect("sources can be read") {
+        let path = source.path;
+        let name = path.file_name().expect("a file has a name").to_owned();
+        if name == "mod.rs" || name == "tests.rs" {
+            continue;
+        }
+        if let Some(other) = known.insert(name, path.clone()) {
+            panic!(
+                "two files of one name: {} and {}",
+                other.display(),
+                path.display()
+            );
+        }
+    }
+}
+
 /// Folders and files of the engine that know no mode: they ask the trait `Mode`.
 const WITHOUT_MODES: &[&str] = &[
     "call",
@@ -182,7 +202,7 @@ const WITHOUT_MODES: &[&str] = &[
     "shm",
     "signals",
     "space",
-    "stops.rs",
+    "exits.rs",
     "tape",
     "task",
 ];

@@ -43,7 +43,7 @@ pub fn host_main(fd: i32) -> ! {
 /// The first failure of a tree of processes is kept in the shared memory, for the supervisor to print.
 fn tell_supervisor(failure: &Failure) -> bool {
     // Nobody sees the memory of a guided replay.
-    let shm = shared().filter(|_| !crate::guide::start::is_guided());
+    let shm = shared().filter(|_| !crate::guide::start_variable::is_guided());
     shm.inspect(|shm| shm.fail(failure)).is_some()
 }
 

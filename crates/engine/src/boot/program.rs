@@ -23,7 +23,7 @@ use crate::sigaction::SIG_IGN;
 use crate::start_data::{Boot, Continuation};
 use crate::streams::Streams;
 use crate::task::Task;
-use crate::task::state::TaskState;
+use crate::task::plain_task::TaskState;
 use crate::{image, translations};
 
 /// Loads the program and runs it.
@@ -38,7 +38,7 @@ pub fn run(
 ) -> Result<Infallible> {
     let mut task = load(machine, boot, index, live::prepare_thread)?;
     descriptor_limit::restore(descriptors);
-    crate::ptrace::births::after_exec(&mut task);
+    crate::ptrace::newcomers::after_exec(&mut task);
     live::run(task, Ok(()));
     unreachable!("the first thread of a process ends by itself")
 }

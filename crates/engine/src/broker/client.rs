@@ -12,8 +12,8 @@ use rustix::fs::{FlockOperation, fcntl_lock};
 use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
 
-use super::protocol::{ANSWER, BrokerOutcome, BrokerRequest, Sum, VARIABLE, decode_answer};
 use super::socket;
+use super::wire::{ANSWER, BrokerOutcome, BrokerRequest, Sum, VARIABLE, decode_answer};
 use crate::descriptor_limit;
 use crate::failure::{Failure, Result};
 use crate::messages::MOST;
@@ -272,7 +272,7 @@ fn cannot_ask(e: &io::Error) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::broker::protocol::{REQUEST, encode_answer};
+    use crate::broker::wire::{REQUEST, encode_answer};
     use rustix::process::{Pid, WaitOptions, getpid, waitpid};
     use std::os::fd::{AsFd, BorrowedFd};
 

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use relive_trace::{Error, FileId, FileStore};
 
-use super::protocol::BrokerOutcome;
+use super::wire::BrokerOutcome;
 use crate::copy_notes::{Notes, is_settled};
 use crate::file_table::{FileTable, Stamp};
 use crate::translations::store;

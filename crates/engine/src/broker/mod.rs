@@ -13,13 +13,13 @@
 
 mod client;
 mod copies;
-mod protocol;
 mod server;
 mod socket;
+mod wire;
 
 pub use client::{Proc, attach, copy, proc_file, report, requested, translations};
-pub use protocol::Sum;
 pub use server::{Broker, Gathered, Members};
+pub use wire::Sum;
 
 #[cfg(test)]
 mod tests;

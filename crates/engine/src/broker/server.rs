@@ -16,8 +16,8 @@ use rustix::net::{Shutdown, shutdown};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 
 use super::copies::{Copies, CopyRefusal};
-use super::protocol::{BrokerOutcome, BrokerRequest, REQUEST, Sum, VARIABLE, encode_answer};
 use super::socket;
+use super::wire::{BrokerOutcome, BrokerRequest, REQUEST, Sum, VARIABLE, encode_answer};
 use crate::failure::{Failure, Result};
 use crate::messages::MOST;
 use crate::own_descriptors::{above_streams, outlive_exec};

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 
 use relive_trace::FileStore;
 
-use super::protocol::*;
+use super::wire::*;
 use super::*;
 
 /// A trace folder with a copy of this text.

@@ -10,8 +10,8 @@ use crate::process::state::ProcessState;
 use crate::retained_fds::RetainedFds;
 use crate::seccomp::filter::{Confined, Filters};
 use crate::start_data::{Boot, Continuation};
-use crate::task::signals::Interrupted;
-use crate::task::state::TaskState;
+use crate::task::plain_task::TaskState;
+use crate::task::signal_state::Interrupted;
 use crate::trap_flag::TrapFlag;
 
 fn filters() -> impl Strategy<Value = Filters> {

@@ -4,6 +4,6 @@
 pub mod point;
 pub mod protocol;
 pub mod races;
-pub mod registers;
-pub mod start;
+pub mod register_set;
+pub mod start_variable;
 pub mod trials;

@@ -2,7 +2,7 @@
 //! place without comparing its bytes.
 
 use super::guesses::{start_key, whole_key};
-use super::store::InputStore;
+use super::shared_store::InputStore;
 use crate::task::cursors::Cursors;
 
 /// Fewer bytes are not worth a reference.

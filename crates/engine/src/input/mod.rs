@@ -15,4 +15,4 @@ mod find;
 mod guesses;
 pub mod recorded;
 pub mod refer;
-pub mod store;
+pub mod shared_store;

@@ -6,7 +6,7 @@ use relive_trace::InputRef;
 
 use super::descriptors::is_kept;
 use super::find::LEAST;
-use super::store::{self, InputStore};
+use super::shared_store::{self, InputStore};
 use crate::call::Call;
 use crate::task::Task;
 
@@ -67,7 +67,7 @@ impl<'a> Split<'a> {
             refs,
             values: Vec::new(),
         };
-        let Some(store) = store::open(task) else {
+        let Some(store) = shared_store::open(task) else {
             split.values.extend_from_slice(slices);
             return split;
         };

@@ -2,7 +2,7 @@
 //! a pointer of the guest's into the host's memory.
 
 mod bounce;
-mod finish;
+mod written_back;
 
 use relive_host::{GuestAddr, copy};
 use relive_kabi::{Arg, Dir, Len, Written};

@@ -13,7 +13,7 @@ use crate::call::clone_args::{
 };
 use crate::call::reply::Reply;
 use crate::failure::Result;
-use crate::ptrace::births;
+use crate::ptrace::newcomers;
 use crate::remarks::{self, Remark};
 use crate::task::Task;
 
@@ -201,7 +201,7 @@ fn make_task(
     args: &CloneArgs,
     told: Option<&Answer>,
 ) -> Result<Reply> {
-    births::makes(task, args);
+    newcomers::makes(task, args);
     let mode = task.mode();
     let reply = match way {
         CloneKind::Thread => mode.clone_thread(task, args, told),
@@ -212,7 +212,7 @@ fn make_task(
         Reply::Value(id) => id,
         _ => 0,
     };
-    births::made(task, id, way != CloneKind::Thread);
+    newcomers::made(task, id, way != CloneKind::Thread);
     Ok(reply)
 }
 

@@ -85,7 +85,7 @@ pub(super) fn own(task: &Task) -> impl Iterator<Item = i32> + use<> {
     let mut all = [None; 6];
     let kept = task.process.state().retained_fds;
     let open = task.machine().memory().translator.descriptors();
-    let open = open.chain(crate::input::store::own());
+    let open = open.chain(crate::input::shared_store::own());
     let open = open.chain(kept.iter().flat_map(|r| r.descriptors()));
     for (slot, fd) in all.iter_mut().zip(open) {
         *slot = Some(fd);

@@ -8,7 +8,7 @@ use super::buffers::Buffers;
 use super::enter::{blocking, enter_kernel, interrupted};
 use super::refuse::refuse;
 use super::waits::may_sleep;
-use super::{output, own, spliced_output};
+use super::{own, spliced_output, stream_output};
 use crate::call::Call;
 use crate::call::answer::Answer;
 use crate::call::reply::Reply;
@@ -31,9 +31,9 @@ pub fn generic(task: &mut Task, call: &Call) -> Result<i64> {
             false => refuse(call, errno),
         });
     }
-    let stream = output::stream_of(task, call);
+    let stream = stream_output::stream_of(task, call);
     if stream != 0 && spliced_output::moves(call) {
-        return output::make_spliced(task, call, stream);
+        return stream_output::make_spliced(task, call, stream);
     }
     let shortened = own::messages(task, call).map(|(argument, count)| {
         let mut call = *call;
@@ -48,7 +48,7 @@ pub fn generic(task: &mut Task, call: &Call) -> Result<i64> {
     };
     buffers.unguard(task)?;
     if stream != 0 {
-        let result = output::make(task, call, stream, &args);
+        let result = stream_output::make(task, call, stream, &args);
         buffers.finish(task, call, result)?;
         return Ok(result);
     }

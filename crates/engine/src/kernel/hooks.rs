@@ -5,8 +5,8 @@ use super::operation::Handling::{self, ByRequest, Computes, Flows, Follows, Make
 use super::operation::follow;
 use super::seccomp::Seccomp;
 use super::{
-    advice, clone, exec, fds, files, futex, kill, limits, locks, misc, mm, namespaces, own_memory,
-    prctl, segments, signals, tasks, timers, users,
+    actions_and_masks, advice, clone, exec, fds, files, futex, limits, locks, misc, mm, namespaces,
+    own_memory, prctl, rights, segments, sending, tasks, timers,
 };
 use crate::call::Call;
 use crate::ptrace::tracer;
@@ -28,22 +28,46 @@ const TABLE: &[(i64, Handling)] = &[
     (libc::SYS_munlock, Follows(follow::<locks::Range>)),
     (libc::SYS_mlockall, Follows(follow::<locks::All>)),
     (libc::SYS_munlockall, Computes(locks::none)),
-    (libc::SYS_rt_sigaction, Computes(signals::rt_sigaction)),
-    (libc::SYS_rt_sigprocmask, Computes(signals::rt_sigprocmask)),
-    (libc::SYS_rt_sigreturn, Flows(signals::rt_sigreturn)),
-    (libc::SYS_sigaltstack, Computes(signals::sigaltstack)),
-    (libc::SYS_rt_sigsuspend, Follows(follow::<signals::Suspend>)),
-    (libc::SYS_rt_sigpending, Follows(follow::<signals::Pending>)),
+    (
+        libc::SYS_rt_sigaction,
+        Computes(actions_and_masks::rt_sigaction),
+    ),
+    (
+        libc::SYS_rt_sigprocmask,
+        Computes(actions_and_masks::rt_sigprocmask),
+    ),
+    (
+        libc::SYS_rt_sigreturn,
+        Flows(actions_and_masks::rt_sigreturn),
+    ),
+    (
+        libc::SYS_sigaltstack,
+        Computes(actions_and_masks::sigaltstack),
+    ),
+    (
+        libc::SYS_rt_sigsuspend,
+        Follows(follow::<actions_and_masks::Suspend>),
+    ),
+    (
+        libc::SYS_rt_sigpending,
+        Follows(follow::<actions_and_masks::Pending>),
+    ),
     (
         libc::SYS_rt_sigtimedwait,
-        Follows(follow::<signals::Timedwait>),
+        Follows(follow::<actions_and_masks::Timedwait>),
     ),
-    (libc::SYS_rt_sigqueueinfo, Follows(follow::<kill::Send>)),
-    (libc::SYS_rt_tgsigqueueinfo, Follows(follow::<kill::Send>)),
-    (libc::SYS_pidfd_send_signal, Follows(follow::<kill::Send>)),
-    (libc::SYS_kill, Follows(follow::<kill::Send>)),
-    (libc::SYS_tkill, Follows(follow::<kill::Send>)),
-    (libc::SYS_tgkill, Follows(follow::<kill::Send>)),
+    (libc::SYS_rt_sigqueueinfo, Follows(follow::<sending::Send>)),
+    (
+        libc::SYS_rt_tgsigqueueinfo,
+        Follows(follow::<sending::Send>),
+    ),
+    (
+        libc::SYS_pidfd_send_signal,
+        Follows(follow::<sending::Send>),
+    ),
+    (libc::SYS_kill, Follows(follow::<sending::Send>)),
+    (libc::SYS_tkill, Follows(follow::<sending::Send>)),
+    (libc::SYS_tgkill, Follows(follow::<sending::Send>)),
     (libc::SYS_signalfd, Follows(as_described)),
     (libc::SYS_signalfd4, Follows(as_described)),
     (libc::SYS_clone, Flows(clone::clone)),
@@ -99,21 +123,21 @@ const TABLE: &[(i64, Handling)] = &[
     (libc::SYS_alarm, Follows(follow::<timers::Timer>)),
     (libc::SYS_setitimer, Follows(follow::<timers::Timer>)),
     (libc::SYS_timer_create, Follows(follow::<timers::Timer>)),
-    (libc::SYS_setuid, Follows(follow::<users::Rights>)),
-    (libc::SYS_setgid, Follows(follow::<users::Rights>)),
-    (libc::SYS_setreuid, Follows(follow::<users::Rights>)),
-    (libc::SYS_setregid, Follows(follow::<users::Rights>)),
-    (libc::SYS_setresuid, Follows(follow::<users::Rights>)),
-    (libc::SYS_setresgid, Follows(follow::<users::Rights>)),
-    (libc::SYS_setfsuid, Follows(follow::<users::Rights>)),
-    (libc::SYS_setfsgid, Follows(follow::<users::Rights>)),
-    (libc::SYS_setgroups, Follows(follow::<users::Rights>)),
-    (libc::SYS_capset, Follows(follow::<users::Rights>)),
-    (libc::SYS_chroot, Follows(follow::<users::PathChange>)),
-    (libc::SYS_pivot_root, Follows(follow::<users::PathChange>)),
-    (libc::SYS_mount, Follows(follow::<users::PathChange>)),
-    (libc::SYS_umount2, Follows(follow::<users::PathChange>)),
-    (libc::SYS_move_mount, Follows(follow::<users::PathChange>)),
+    (libc::SYS_setuid, Follows(follow::<rights::Rights>)),
+    (libc::SYS_setgid, Follows(follow::<rights::Rights>)),
+    (libc::SYS_setreuid, Follows(follow::<rights::Rights>)),
+    (libc::SYS_setregid, Follows(follow::<rights::Rights>)),
+    (libc::SYS_setresuid, Follows(follow::<rights::Rights>)),
+    (libc::SYS_setresgid, Follows(follow::<rights::Rights>)),
+    (libc::SYS_setfsuid, Follows(follow::<rights::Rights>)),
+    (libc::SYS_setfsgid, Follows(follow::<rights::Rights>)),
+    (libc::SYS_setgroups, Follows(follow::<rights::Rights>)),
+    (libc::SYS_capset, Follows(follow::<rights::Rights>)),
+    (libc::SYS_chroot, Follows(follow::<rights::PathChange>)),
+    (libc::SYS_pivot_root, Follows(follow::<rights::PathChange>)),
+    (libc::SYS_mount, Follows(follow::<rights::PathChange>)),
+    (libc::SYS_umount2, Follows(follow::<rights::PathChange>)),
+    (libc::SYS_move_mount, Follows(follow::<rights::PathChange>)),
 ];
 
 static INDEX: [Option<Handling>; 512] = {

@@ -8,7 +8,7 @@ use relive_host::layout;
 
 use super::generic::generic;
 use super::operation::{Operation, Outcome, Prepared};
-use super::users::open_ahead;
+use super::rights::open_ahead;
 use crate::call::Call;
 use crate::failure::{CallError, CallResult, Result, answered};
 use crate::loader::stack_bytes;
@@ -107,7 +107,7 @@ impl Operation for Rlimit {
             && asked.resource == libc::RLIMIT_FSIZE as i32
         {
             // Before the limit is set: it may be another process's.
-            crate::input::store::SHARED.of(shm).look_for_limits();
+            crate::input::shared_store::SHARED.of(shm).look_for_limits();
         }
         if asked.resource == libc::RLIMIT_NOFILE as i32 && asked.own {
             keep_descriptors(task, asked);

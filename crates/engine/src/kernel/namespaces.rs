@@ -1,9 +1,9 @@
 //! unshare(2), setns(2), and namespaces of a new process: the kernel's, after the host has opened the files that it
-//! needs later ([`users::open_ahead`]), and has noted that the supervisor may know processes by other ids.
+//! needs later ([`rights::open_ahead`]), and has noted that the supervisor may know processes by other ids.
 
 use super::generic::generic;
 use super::refuse::refuse;
-use super::users;
+use super::rights;
 use crate::call::Call;
 use crate::call::clone_args::{CloneArgs, FS, NAMESPACES};
 use crate::failure::Result;
@@ -55,9 +55,9 @@ pub fn before_birth(task: &Task, args: &CloneArgs) -> bool {
 
 fn prepare(task: &Task, flags: u64) -> bool {
     if flags & (NAMESPACES | NEW_TIME) != 0 {
-        users::open_ahead(task, true);
+        rights::open_ahead(task, true);
     }
-    flags & NEW_PIDS == 0 || users::ids_may_differ(task)
+    flags & NEW_PIDS == 0 || rights::ids_may_differ(task)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use super::generic::as_described;
 use super::operation::Handling::{Computes, Follows};
 use super::operation::{Handling, Operation, Outcome, Prepared, RecordedResult, Requests, follow};
 use super::refuse::refuse;
-use super::users;
+use super::rights;
 use crate::call::Call;
 use crate::call::reply::Reply;
 use crate::failure::{CallError, Result};
@@ -31,8 +31,8 @@ const LISTED: &[(i32, Handling)] = &[
     (libc::PR_SET_SECCOMP, Follows(follow::<SetMode>)),
     (libc::PR_SET_PDEATHSIG, Follows(follow::<SetDeathSignal>)),
     (libc::PR_GET_PDEATHSIG, Computes(death_signal)),
-    (libc::PR_CAPBSET_DROP, Follows(follow::<users::Rights>)),
-    (libc::PR_SET_SECUREBITS, Follows(follow::<users::Rights>)),
+    (libc::PR_CAPBSET_DROP, Follows(follow::<rights::Rights>)),
+    (libc::PR_SET_SECUREBITS, Follows(follow::<rights::Rights>)),
     (libc::PR_SET_NAME, Follows(follow::<SetName>)),
     (libc::PR_GET_TID_ADDRESS, Computes(tid_address)),
 ];

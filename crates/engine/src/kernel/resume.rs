@@ -5,7 +5,7 @@ use relive_kabi::Restart;
 
 use crate::call::{Call, go_behind};
 use crate::task::Task;
-use crate::task::signals::Interrupted;
+use crate::task::signal_state::Interrupted;
 
 /// The logged result of a call that a signal has interrupted, before the decision whether it is made
 /// again (the kernel's internal ERESTARTSYS).

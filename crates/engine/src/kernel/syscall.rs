@@ -4,7 +4,7 @@
 use relive_host::GuestAddr;
 
 use super::resume::resume;
-use super::{fds, generic, hooks, own, plain, strings};
+use super::{copied_strings, fds, generic, hooks, own, plain};
 use crate::call::Call;
 use crate::call::answer::Answer;
 use crate::call::reply::Reply;
@@ -77,7 +77,7 @@ fn make(task: &mut Task, call: &Call, next: GuestAddr, filtered: Option<i32>) ->
         }
     };
     if told.is_none() {
-        strings::begin(task, call);
+        copied_strings::begin(task, call);
     }
     let filtered = filtered.or_else(|| match told {
         None => own::refuses(task, call),

@@ -10,7 +10,7 @@ use rustix::process::{Resource, getegid, geteuid, getgid, getuid};
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use super::elf::Elf;
-use super::program::Program;
+use super::exec_args::Program;
 use crate::resource_limits;
 
 /// Size of the main thread's stack under a soft limit, mapped at once: within reason.

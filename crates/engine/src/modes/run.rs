@@ -9,8 +9,8 @@ use relive_host::reading::Use;
 use relive_host::sys;
 use relive_trace::{Kind, TapeId};
 
-use super::live::host::KERNEL_WITH_LISTS;
-use super::live::{self, changes, fork, threads, vfork};
+use super::live::kernel_state::KERNEL_WITH_LISTS;
+use super::live::{self, code_changes, fork, host_threads, vfork};
 use crate::call::Call;
 use crate::call::answer::Answer;
 use crate::call::clone_args::CloneArgs;
@@ -158,7 +158,7 @@ impl Lives for Run {
     }
 
     fn clone_thread(&self, task: &mut Task, args: &CloneArgs, _: Option<&Answer>) -> Result<Reply> {
-        threads::make(task, args)
+        host_threads::make(task, args)
     }
 
     fn fork(&self, task: &mut Task, args: &CloneArgs, _: Option<&Answer>) -> Result<Reply> {
@@ -203,6 +203,6 @@ impl Order for Run {
         call: &Call,
         make: &mut dyn FnMut(&mut Task, &Call) -> Result<Reply>,
     ) -> Result<Reply> {
-        changes::renew_code(task, call, make)
+        code_changes::renew_code(task, call, make)
     }
 }

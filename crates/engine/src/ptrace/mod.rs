@@ -6,14 +6,14 @@
 //!
 //! So a replay of either needs nothing of the other, and nothing here but [`change::replay`] runs in one.
 
-mod answers;
 mod asks;
-pub mod births;
 pub mod change;
 pub mod ends;
 pub mod intake;
+pub mod newcomers;
 pub mod pokes;
 pub mod registers;
+mod replies;
 pub mod requests;
 pub mod slots;
 pub mod standing;

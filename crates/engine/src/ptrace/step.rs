@@ -1,10 +1,10 @@
 //! Single steps of a tracee (PTRACE_SINGLESTEP).
 
 use super::tracee::signal;
+use crate::exits::{self, Stepped};
 use crate::failure::Result;
 use crate::flow::Flow;
 use crate::siginfo::fault_info;
-use crate::stops::{self, Stepped};
 use crate::task::Task;
 
 const TRAP_TRACE: i32 = 2;
@@ -16,7 +16,7 @@ const TRAP_TRACE: i32 = 2;
 pub fn step(task: &mut Task) -> Result<Flow> {
     let stops = |task: &Task| task.traced.as_ref().map(|t| t.stops);
     let before = stops(task);
-    if let Stepped::Handled { flow, .. } = stops::step(task)?
+    if let Stepped::Handled { flow, .. } = exits::step(task)?
         && !matches!(flow, Flow::Continue)
     {
         return Ok(flow);

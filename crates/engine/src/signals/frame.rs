@@ -9,7 +9,7 @@ use super::xstate;
 use crate::failure::CallResult;
 use crate::siginfo::{SigInfo, signo};
 use crate::task::Task;
-use crate::task::signals::{AltStack, SS_AUTODISARM};
+use crate::task::signal_state::{AltStack, SS_AUTODISARM};
 use crate::trap_flag::TrapFlag;
 
 /// pretcode, ucontext (304 bytes), siginfo.

@@ -8,7 +8,7 @@ use super::deliver::{deliver, deliver_recorded, fault, finish_restart, kill, ret
 use crate::flow::{End, Flow};
 use crate::sigaction::SIG_IGN;
 use crate::siginfo::fault_info;
-use crate::task::signals::{AltStack, Interrupted};
+use crate::task::signal_state::{AltStack, Interrupted};
 use crate::testing::{Guest, ModeQuery};
 
 const STACK: u64 = 0x1000_4000_0000;

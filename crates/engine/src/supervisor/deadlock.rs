@@ -7,13 +7,13 @@
 //! or a process outside of the tree may wake is not deadlocked.
 
 mod holder;
-mod look;
+mod inspection;
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use self::look::{Awaited, Tree, WaitingThread};
+use self::inspection::{Awaited, Tree, WaitingThread};
 use crate::alarms::ALARMS;
 use crate::shm::Shm;
 
@@ -56,7 +56,7 @@ impl Watch {
         if now < self.next {
             return None;
         }
-        let tree = look::tree();
+        let tree = inspection::tree();
         let found = tree.and_then(|tree| self.seen(tree, now, ALARMS.of(shm).any()));
         let took = now.elapsed();
         self.next = now + took + BETWEEN.max(took * PART);

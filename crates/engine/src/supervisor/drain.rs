@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::children::{has_children, reap};
 use super::deadlock::{Deadlock, Watch};
-use super::signals::pass_on;
+use super::forwarding::pass_on;
 use super::status::EndStatus;
 use crate::failure::{Failure, Result};
 use crate::modes::serial::sites::SITES;
@@ -204,7 +204,7 @@ impl Drain {
             shm.pull(i, |bytes| {
                 if result.is_ok() {
                     // The pieces that these events refer to were noted before they were logged.
-                    result = writer.add_pieces(&crate::input::store::SHARED.of(&shm).take());
+                    result = writer.add_pieces(&crate::input::shared_store::SHARED.of(&shm).take());
                 }
                 if result.is_ok() {
                     result = writer.append(tape, bytes);

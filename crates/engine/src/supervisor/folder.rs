@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::program::absolute;
+use super::target::absolute;
 use crate::failure::{Failure, Result};
 
 /// A temporary folder, removed at the end.

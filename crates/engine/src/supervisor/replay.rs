@@ -10,9 +10,9 @@ use relive_trace::{ExitStatus, Trace, TraceWriter};
 
 use super::children::{has_children, inherit_orphans, kill, reap, reap_all, start};
 use super::drain::Drain;
-use super::program::absolute;
-use super::signals::wake_at_child_end;
+use super::forwarding::wake_at_child_end;
 use super::status::EndStatus;
+use super::target::absolute;
 use crate::broker::{Broker, Gathered, Members};
 use crate::failure::{EXIT_STATUS, Failure, Result};
 use crate::guide::trials::Disagreement;

@@ -1,7 +1,7 @@
 //! A thread's description: [`TaskState`] from a task, and a task restored from it.
 
 use super::Task;
-use super::state::{TaskState, ThreadRegisters};
+use super::plain_task::{TaskState, ThreadRegisters};
 
 impl Task {
     /// The description of the thread. Signals that the host has noted are pending in it.

@@ -1,18 +1,18 @@
-//! One guest thread, and its plain-data description, [`state::TaskState`].
+//! One guest thread, and its plain-data description, [`plain_task::TaskState`].
 
 mod capture;
 pub mod cursors;
 pub mod ending;
 mod go;
 pub mod parent;
+pub mod plain_task;
 mod quiet;
 mod robust;
-pub mod signals;
-pub mod state;
+pub mod signal_state;
 mod stepping;
 
 use parent::Parent;
-use state::{NO_ROBUST_LIST, comm};
+use plain_task::{NO_ROBUST_LIST, comm};
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ use crate::seccomp::filter::Confined;
 use crate::spin::Spin;
 use crate::tape::{Tape, digest};
 use crate::task::cursors::Cursors;
-use crate::task::signals::TaskSignals;
+use crate::task::signal_state::TaskSignals;
 use crate::traced::Traced;
 use crate::trap_flag::TrapFlag;
 

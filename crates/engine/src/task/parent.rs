@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::state::TaskState;
+use super::plain_task::TaskState;
 use crate::call::Call;
 use crate::call::answer::Answer;
 use crate::call::clone_args::CloneArgs;

@@ -1,8 +1,8 @@
 //! Going backwards: from the nearest snapshot before, forward to the last place that counts.
 
+use super::present::{Stopped, Timeline};
 use super::replay_process::{Interrupter, ReplayProcess};
 use super::route::{DrivenReplay, Route};
-use super::state::{Stopped, Timeline};
 use super::travel::run_to;
 use crate::failure::{Failure, Result};
 use crate::guide::point::{Point, Steps};

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::present::{Stopped, Timeline};
 use super::queries::EventPlace;
 use super::replay_process::{Interrupter, ReplayProcess};
-use super::state::{Stopped, Timeline};
 use crate::failure::Result;
 use crate::guide::protocol::StopEvent;
-use crate::guide::registers::Registers;
+use crate::guide::register_set::Registers;
 
 /// A call of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

@@ -3,9 +3,9 @@
 
 use relive_trace::ImageHead;
 
+use super::present::{Stopped, Timeline};
 use super::replay_process::ReplayProcess;
 use super::snapshots::Snapshot;
-use super::state::{Stopped, Timeline};
 use crate::failure::{Failure, Result};
 use crate::guide::point::{Point, Steps};
 use crate::guide::protocol::ReplayStatus;

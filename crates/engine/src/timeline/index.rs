@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use relive_trace::{ImageHead, IndexWriter, TapeId, Trace};
 
+use super::ancestors::follow;
 use super::image_list;
-use super::processes::follow;
 use super::replay_process::{ReplayProcess, Uninterrupted};
 use crate::failure::{Failure, Result};
 use crate::guide::protocol::{ReplayStatus, RunRequest, StopReason, StopSet};

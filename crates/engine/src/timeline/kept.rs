@@ -1,8 +1,8 @@
 //! Snapshots that a user keeps by number, to come back to.
 
+use super::present::{Stopped, Timeline};
 use super::replay_process::ReplayProcess;
 use super::snapshots::Snapshot;
-use super::state::{Stopped, Timeline};
 use crate::failure::{Failure, Result};
 use crate::guide::protocol::ReplayStatus;
 

@@ -6,6 +6,7 @@
 //! A write to a guest goes to a copy that is thrown away as soon as the replay goes on, so that
 //! nothing done here can change the replay.
 
+mod ancestors;
 mod back;
 mod function_calls;
 mod image_list;
@@ -13,14 +14,13 @@ mod images;
 mod index;
 mod kept;
 mod portions;
-mod processes;
+mod present;
 mod queries;
-mod races;
+mod race_replay;
 mod replay_process;
 mod route;
 mod snapshots;
 mod spot;
-mod state;
 mod travel;
 
 pub use crate::guide::point::{Point, Steps};
@@ -29,12 +29,12 @@ pub use crate::guide::protocol::{
     RunRequest, StopEvent, StopReason, StopSet, Thread, Watching, Watchpoint, receive, send,
 };
 pub use crate::guide::races::{AccessOrder, OrderedAccess, Race, RaceAccess, RaceHints, Races};
-pub use crate::guide::registers::{Registers, vector_places, vector_state};
+pub use crate::guide::register_set::{Registers, vector_places, vector_state};
+pub use ancestors::{Follow, child, crashes, follow, processes};
 pub use function_calls::{CallObserver, Callee, Find, FunctionCall, Moment};
 pub use index::{Indexed, Places, index};
-pub use processes::{Follow, child, crashes, follow, processes};
+pub use present::{Stopped, Timeline};
 pub use queries::{EventPlace, LastWrite};
-pub use races::{orders, races};
+pub use race_replay::{orders, races};
 pub use replay_process::{Interrupter, ReplayProcess, Uninterrupted};
 pub use spot::{Fine, NoSpot, Spot};
-pub use state::{Stopped, Timeline};

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use super::present::Timeline;
 use super::replay_process::{Interrupter, ReplayProcess};
 use super::route::{DrivenReplay, Route};
 use super::snapshots::Snapshot;
-use super::state::Timeline;
 use crate::failure::Result;
 use crate::guide::protocol::{Ran, RunRequest, StopReason};
 

@@ -3,10 +3,10 @@
 use serde::Serialize;
 
 use super::back::SearchResult;
+use super::present::{Stopped, Timeline};
 use super::replay_process::{Interrupter, ReplayProcess};
 use super::route::Noted;
 use super::spot::{Fine, Spot};
-use super::state::{Stopped, Timeline};
 use crate::failure::Result;
 use crate::guide::point::Point;
 use crate::guide::protocol::{

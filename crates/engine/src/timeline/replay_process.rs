@@ -21,7 +21,7 @@ use crate::guide::protocol::{
     Output, Ran, ReplayStatus, Request, Response, RunRequest, StopSet, receive, send,
 };
 use crate::guide::races::{RaceHints, Races};
-use crate::guide::start::{Guide, VARIABLE as GUIDE};
+use crate::guide::start_variable::{Guide, VARIABLE as GUIDE};
 use crate::guide::trials::{Trial, TrialOrder};
 use crate::mode::Name;
 use crate::modes::replay::concurrency::CONCURRENCY;

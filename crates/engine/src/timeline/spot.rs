@@ -3,9 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
+use super::present::{Stopped, Timeline};
 use super::replay_process::{Interrupter, ReplayProcess};
 use super::route::{DrivenReplay, Route};
-use super::state::{Stopped, Timeline};
 use super::travel::run_to;
 use crate::failure::{Failure, Result};
 use crate::guide::point::{Point, Steps};

@@ -1,9 +1,9 @@
 //! Going forward, and to a position.
 
+use super::present::{Stopped, Timeline};
 use super::replay_process::{Interrupter, ReplayProcess};
 use super::route::{DrivenReplay, Route};
 use super::snapshots::Snapshot;
-use super::state::{Stopped, Timeline};
 use crate::failure::{Failure, Result};
 use crate::guide::point::Point;
 use crate::guide::protocol::{AtStop, Ran, ReplayStatus, RunRequest, StopReason, StopSet};

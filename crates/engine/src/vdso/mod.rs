@@ -5,8 +5,8 @@
 //! a recording without one replays without one. Where the host's own vDSO cannot be used the
 //! guest sees none, and its C library makes system calls.
 
-mod code;
-mod image;
+mod functions;
+mod vdso_elf;
 
 use std::sync::OnceLock;
 
@@ -14,7 +14,7 @@ use object::read::elf::ElfFile64;
 use object::{LittleEndian, Object, ObjectSymbol};
 use relive_host::reading::{self, Use, Vdso};
 
-pub use image::image;
+pub use vdso_elf::image;
 
 /// The functions of the host's vDSO that make the guests' readings.
 /// Process-wide: the kernel maps one vDSO into a process, and looking at it is slow.

@@ -18,7 +18,7 @@ use crate::shm::Shm;
 use crate::sigaction::SIG_DFL;
 use crate::space::{EXEC, READ};
 use crate::tape::Tape;
-use crate::task::signals::AltStack;
+use crate::task::signal_state::AltStack;
 use crate::testing::{Guest, ModeQuery, machine};
 
 const TAPE: TapeId = TapeId::new(3, 0);

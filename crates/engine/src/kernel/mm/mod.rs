@@ -2,7 +2,7 @@
 //! chooses every address; a replay takes the tape's instead, so that a later version may choose
 //! differently. They must never map or release memory outside the guest's windows.
 
-mod heap;
+mod brk;
 mod holes;
 mod map;
 pub mod place;
@@ -12,7 +12,7 @@ mod remap;
 mod tests;
 mod unmap;
 
-pub use heap::Break;
+pub use brk::Break;
 pub use holes::{mincore, msync};
 pub use map::Map;
 pub use protect::mprotect;

@@ -6,11 +6,11 @@
 //! (fs/proc/base.c, `mem_rw`), piece by piece. A replay has no such file: bytes read are on the
 //! tape, and bytes written are taken from the guest's buffers once more.
 
-mod calls;
+mod read_write;
 mod transfer;
 mod vectors;
 pub mod whose;
 mod written;
 
-pub use calls::{Write, read};
+pub use read_write::{Write, read};
 pub use vectors::{read_vectors, write_vectors};

@@ -1,29 +1,29 @@
 //! Guest threads that are host threads, as in all modes but replay: the loop of a thread, its
-//! birth ([`threads`], [`fork`], [`vfork`]) and its end, and the state that the kernel keeps of it
-//! ([`host`]). It must never choose the thread that runs next: that is the mode's.
+//! birth ([`host_threads`], [`fork`], [`vfork`]) and its end, and the state that the kernel keeps of it
+//! ([`kernel_state`]). It must never choose the thread that runs next: that is the mode's.
 
-pub mod changes;
-mod content;
+pub mod code_changes;
+mod file_content;
 pub mod fork;
-pub mod host;
+pub mod host_threads;
+pub mod kernel_state;
 pub mod lodger;
 pub mod recording;
-pub mod threads;
 pub mod vfork;
 
-pub use content::content;
+pub use file_content::content;
 
 use relive_dbt::Stop;
 use relive_host::signal::{self, die_of};
 use relive_host::{enter, sys};
 
+use crate::exits;
 use crate::failure::{Failure, Result, die};
 use crate::flow::{End, Flow};
 use crate::kernel::generic::apply_mask;
 use crate::kernel::syscall;
 use crate::ptrace::{ends, step, tracee};
 use crate::signals::deliver;
-use crate::stops;
 use crate::task::Task;
 
 /// Gets a host thread ready for its task: context, signal stack, mask.
@@ -179,7 +179,7 @@ fn run_until_end(task: &mut Task) -> Result<Flow> {
                 task.mode().pause(task)?;
                 Flow::Continue
             }
-            Ok(stop) => stops::handle(task, stop)?,
+            Ok(stop) => exits::handle(task, stop)?,
             Err(e) => return Err(e),
         };
         if !matches!(flow, Flow::Continue) {

@@ -10,7 +10,7 @@ use crate::call::reply::Reply;
 use crate::failure::{Failure, Result};
 use crate::kernel::{namespaces, tasks};
 use crate::mode::Mode;
-use crate::ptrace::births;
+use crate::ptrace::newcomers;
 use crate::ptrace::registers::{self, Words};
 use crate::task::Task;
 use crate::traced::Traced;
@@ -98,7 +98,7 @@ pub fn spawn(task: &mut Task, args: &CloneArgs, visits: &dyn Visits) -> Result<R
     task.log.clear();
     task.log.extra.extend_from_slice(&index.to_le_bytes());
     tasks::give_pidfd(task, args, pidfd)?;
-    births::is_left(task, i64::from(pid))?;
+    newcomers::is_left(task, i64::from(pid))?;
     Ok(Reply::Value(i64::from(pid)))
 }
 
@@ -142,7 +142,7 @@ fn begin(birth: &VforkBirth<'_>, task: &mut Task) -> Result<()> {
     }))?;
     inherit::begin_vforked(task, &birth.args)?;
     // SAFETY: the parent sleeps until this process is gone from its memory.
-    births::visits(task, unsafe { (*birth.traced).as_mut() }, birth.words);
+    newcomers::visits(task, unsafe { (*birth.traced).as_mut() }, birth.words);
     set_mask(task.signals.mask.for_host());
     Ok(())
 }

@@ -7,10 +7,10 @@ use relive_trace::{Kind, Origin, TapeId};
 use rustix::process::{WaitOptions, wait};
 
 use super::concurrency;
+use super::hook_state::{self, with};
 use super::news;
 use super::other_writers;
-use super::state::{self, with};
-use super::turns::TurnSchedule;
+use super::own_schedule::TurnSchedule;
 use crate::call::Call;
 use crate::call::answer::Answer;
 use crate::call::clone_args::CloneArgs;
@@ -30,7 +30,7 @@ pub fn thread(task: &mut Task, args: &CloneArgs, answer: &Answer) -> Result<Repl
     if answer.result > 0 {
         let index = answer.child_index();
         task.process.seen_thread(index);
-        let tape = state::task_tape(TapeId::new(task.process.index, index))?;
+        let tape = hook_state::task_tape(TapeId::new(task.process.index, index))?;
         let child = inherit::thread(task, args, index, answer.result as u32, tape);
         news::add_task(child);
     }
@@ -42,7 +42,7 @@ pub fn lodger(task: &mut Task, args: &CloneArgs, answer: &Answer) -> Result<Repl
     if answer.result > 0 {
         let index = answer.child_index();
         task.process.seen_thread(index);
-        let tape = state::task_tape(TapeId::new(task.process.index, index))?;
+        let tape = hook_state::task_tape(TapeId::new(task.process.index, index))?;
         news::add_task(inherit::lodger(
             task,
             args,
@@ -66,7 +66,7 @@ pub fn fork(task: &mut Task, args: &CloneArgs, answer: &Answer) -> Result<Reply>
     }
     inherit::forked(task, args, index, answer.result as u32)?;
     task.ctx.ops = 0;
-    task.tape = state::task_tape(task.id())?;
+    task.tape = hook_state::task_tape(task.id())?;
     let member = answer.extra.get(4) == Some(&MEMBER);
     let flow = start_child(task, Origin::Fork, member)?;
     if matches!(flow, Flow::Continue) {
@@ -83,7 +83,7 @@ pub fn vfork(task: &mut Task, call: &Call, args: &CloneArgs, answer: &Answer) ->
     let index = answer.child_index();
     vforked::put_aside(task, args, Some((*call, answer.clone())));
     inherit::vforked(task, args, index, answer.result as u32);
-    task.tape = state::task_tape(TapeId::new(index, 0))?;
+    task.tape = hook_state::task_tape(TapeId::new(index, 0))?;
     let flow = start_child(task, Origin::Vfork, false)?;
     inherit::begin_vforked(task, args)?;
     Ok(Reply::Flow(flow))

@@ -10,7 +10,7 @@ use crate::broker::{self, Proc, Sum};
 use crate::failure::{Failure, Result};
 use crate::guide::protocol::PageRange;
 use crate::machine::Machine;
-use crate::modes::replay::state::with;
+use crate::modes::replay::hook_state::with;
 use crate::space::{READ, Region};
 use crate::tape::digest;
 use crate::task::Task;

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use relive_host::sys;
 
-use super::state;
+use super::hook_state;
 use crate::failure::{Failure, Result};
 use crate::machine::Machine;
 use crate::section::{Section, Shareable};
@@ -68,10 +68,10 @@ pub fn process_ends(machine: &Machine) {
 /// # Errors
 /// The process that replays the child is gone.
 pub fn has_ended(pid: u32) -> Result<()> {
-    let Some(shm) = state::machine().shm.as_ref() else {
+    let Some(shm) = hook_state::machine().shm.as_ref() else {
         return Ok(());
     };
-    let child = state::with(|s| s.children.remove(&pid));
+    let child = hook_state::with(|s| s.children.remove(&pid));
     match child.and_then(|child| PROCESSES.of(shm).get(child)) {
         Some(slot) if !CONCURRENCY.of(shm).has_room(0) => wait(shm, slot),
         _ => Ok(()),

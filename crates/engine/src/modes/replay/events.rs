@@ -8,13 +8,13 @@ use relive_trace::{Ending, Kind};
 use super::births::resume_parent;
 use super::report::{divergence, show};
 use crate::call::Call;
+use crate::exits;
 use crate::failure::{Failure, Result};
 use crate::flow::{End, Flow};
 use crate::kernel::syscall;
 use crate::ptrace::change;
 use crate::siginfo::SigInfo;
 use crate::signals::deliver;
-use crate::stops;
 use crate::tape::{SYNCHRONOUS, Tape, digest};
 use crate::task::Task;
 use crate::task::ending;
@@ -87,7 +87,7 @@ impl DueEvent {
     /// Divergence.
     pub fn happen(self, task: &mut Task) -> Result<Flow> {
         match self {
-            Self::Stop(stop) => stops::handle(task, stop),
+            Self::Stop(stop) => exits::handle(task, stop),
             Self::Position(position) => arrive(task, position),
             Self::Resumed => syscall::syscall(task, GuestAddr(task.ctx.rip + 2)),
             Self::Start => consume(task).map(|()| Flow::Continue),
@@ -207,7 +207,7 @@ pub fn pass(task: &mut Task, stop: Stop) -> Result<()> {
         _ => false,
     };
     if quiet {
-        return stops::handle(task, stop).map(|_| ());
+        return exits::handle(task, stop).map(|_| ());
     }
     let actual = match &stop {
         Stop::Syscall { .. } => Call::at(&task.ctx).to_string(),
@@ -242,7 +242,7 @@ pub fn consume(task: &mut Task) -> Result<()> {
         return Err(divergence(task, &expected, actual));
     }
     task.tape.skip()?;
-    super::state::count_event(task.machine());
+    super::hook_state::count_event(task.machine());
     task.at_event();
     Ok(())
 }

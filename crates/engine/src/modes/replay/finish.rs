@@ -3,13 +3,13 @@
 
 use relive_trace::input_sum;
 
-use super::output as replayed;
+use super::output_order as replayed;
 use super::report::divergence;
 use super::watching::wrote;
 use crate::call::Call;
 use crate::call::answer::Answer;
 use crate::failure::Result;
-use crate::kernel::output;
+use crate::kernel::stream_output;
 use crate::tape::Tape;
 use crate::task::Task;
 
@@ -48,7 +48,7 @@ pub fn finish(answer: &Answer, task: &mut Task, call: &Call, result: i64) -> Res
     if let Tape::In(tape) = &mut task.tape
         && let Some(recorded) = tape.written.take()
     {
-        let bytes = output::gather(task, call, result as u64);
+        let bytes = stream_output::gather(task, call, result as u64);
         let sum = bytes.as_deref().map(input_sum);
         if sum != Some(recorded) {
             return Err(divergence(

@@ -17,7 +17,7 @@ use crate::{broker, descriptor};
 /// # Errors
 /// The kernel's refusal: then nothing may be replayed.
 pub fn close() -> Result<()> {
-    let kept = [broker::requested(), crate::guide::start::socket()];
+    let kept = [broker::requested(), crate::guide::start_variable::socket()];
     let told = |e: std::io::Error| {
         Failure::setup(format!(
             "cannot close descriptors that the replay must not have: {e}"

@@ -3,31 +3,31 @@
 //!
 //! Logs: nothing, but the turns that it finds for a recording without them ([`linear`]). Exact: always, or it ends
 //! as a divergence. Lock order, outermost first: the right to ask ([`crate::broker`]), process state, memory, the
-//! replay's state ([`state`]). A process has one thread, so that it waits for the first alone.
+//! replay's state ([`hook_state`]). A process has one thread, so that it waits for the first alone.
 
 mod answers;
 mod births;
 pub mod checksum;
 pub mod concurrency;
 pub mod confine;
-mod content;
 mod events;
-mod files;
 mod finish;
 pub mod guided;
+mod hook_state;
 mod images;
 pub mod inherited;
 pub mod linear;
+mod mapped_copies;
 pub mod mode;
 mod news;
 pub mod other_writers;
-mod output;
+mod output_order;
+mod own_schedule;
 mod past_end_of_file;
 pub mod races;
+mod recorded_content;
 mod report;
 mod session;
 pub mod start;
-mod state;
 mod stepper;
-mod turns;
 mod watching;

@@ -7,7 +7,8 @@ use relive_trace::{Bare, Kind, TapeId};
 
 use super::linear::wanted;
 use super::{
-    answers, births, concurrency, content, files, finish, past_end_of_file, report, state,
+    answers, births, concurrency, finish, hook_state, mapped_copies, past_end_of_file,
+    recorded_content, report,
 };
 use crate::call::Call;
 use crate::call::answer::Answer;
@@ -136,7 +137,7 @@ impl Outcomes for Replay {
         };
         let result = tape.bare(&call);
         if result.is_some() {
-            state::count_event(task.machine());
+            hook_state::count_event(task.machine());
         }
         Ok(result)
     }
@@ -228,11 +229,11 @@ impl Signals for Replay {
 
 impl Contents for Replay {
     fn content(&self, wanted: ContentRequest<'_>) -> Result<Content> {
-        content::content(&wanted)
+        recorded_content::content(&wanted)
     }
 
     fn shows_file(&self, file: u64, shown: Option<&KeptContent>, part: (u64, u64)) -> Result<()> {
-        files::shared_grows(file, shown, part)
+        mapped_copies::shared_grows(file, shown, part)
     }
 
     fn wrote(&self, addr: u64, len: u64) {
@@ -242,7 +243,7 @@ impl Contents for Replay {
 
 impl Lives for Replay {
     fn tape(&self, id: TapeId, _: &HandedOn) -> Result<Tape> {
-        state::task_tape(id)
+        hook_state::task_tape(id)
     }
 
     fn clone_thread(

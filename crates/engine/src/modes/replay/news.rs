@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
-use super::turns::TurnSchedule;
+use super::own_schedule::TurnSchedule;
 use crate::task::Task;
 
 /// Threads and processes that have been made since the stepper last looked.

@@ -18,7 +18,7 @@ use relive_host::{GuestAddr, copy};
 
 use crate::failure::{Failure, Result};
 use crate::machine::Machine;
-use crate::modes::replay::state::{self, ForeignFiles};
+use crate::modes::replay::hook_state::{self, ForeignFiles};
 use crate::space::READ;
 
 /// Asks a replay to write changes down: `FOLDER:INDEX,INDEX…`.
@@ -260,7 +260,7 @@ impl ForeignWrites {
     pub fn of(process: u32) -> Result<Self> {
         let told =
             |e: std::io::Error| Failure::setup(format!("the changes of other processes: {e}"));
-        let found = state::with(|s| {
+        let found = hook_state::with(|s| {
             let files = s.foreign.as_ref()?;
             Some(files.get(&process).map(File::try_clone))
         });
@@ -269,7 +269,7 @@ impl ForeignWrites {
             Some(None) => return Ok(Self(Some(BTreeMap::new()))),
             Some(Some(file)) => file.map_err(told)?,
         };
-        let bytes = super::files::read_all(&file).map_err(told)?;
+        let bytes = super::mapped_copies::read_all(&file).map_err(told)?;
         decode(&bytes)
             .map(|turns| Self(Some(turns)))
             .ok_or_else(|| Failure::internal("the changes of other processes are cut off"))

@@ -7,7 +7,7 @@ use relive_trace::{Event, Kind};
 
 use crate::closed_page::ClosedPage;
 use crate::failure::Result;
-use crate::modes::replay::state;
+use crate::modes::replay::hook_state;
 use crate::siginfo::{SigInfo, fault_addr};
 use crate::tape::SYNCHRONOUS;
 use crate::task::Task;
@@ -17,7 +17,7 @@ use crate::task::Task;
 /// # Errors
 /// It cannot be made so.
 pub fn arm(task: &mut Task) -> Result<Option<Box<ClosedPage>>> {
-    if !state::has_mapped_shared() {
+    if !hook_state::has_mapped_shared() {
         return Ok(None);
     }
     let due = due(task).map(Box::new);

@@ -2,7 +2,7 @@
 
 use relive_trace::{Args, Event, Kind};
 
-use super::state::open_tape;
+use super::hook_state::open_tape;
 use crate::failure::Failure;
 use crate::tape::Tape;
 use crate::task::Task;

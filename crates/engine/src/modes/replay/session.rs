@@ -9,11 +9,11 @@ use relive_host::{enter, sys};
 use relive_trace::{Ending, FileId, Image, Kind, TapeId, TapeReader};
 
 use super::concurrency;
-use super::files::copy_of;
-use super::linear::turns::Linear;
+use super::hook_state::with;
+use super::linear::due::Linear;
+use super::mapped_copies::copy_of;
 use super::news::{self, News};
-use super::state::with;
-use super::turns::TurnSchedule;
+use super::own_schedule::TurnSchedule;
 use crate::failure::{Failure, Result};
 use crate::flow::{End, Flow};
 use crate::guide::protocol::Ended;

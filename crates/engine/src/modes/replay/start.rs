@@ -10,12 +10,12 @@ use relive_trace::{ImageReader, Kind, TapeId, Trace};
 
 use super::checksum::Checksums;
 use super::guided::track::Track;
+use super::hook_state::{ReplayState, task_tape};
 use super::images::restore;
 use super::linear::disagreement;
 use super::other_writers;
 use super::races::learning::Learning;
 use super::session::Session;
-use super::state::{ReplayState, task_tape};
 use super::stepper::process::Stepper;
 use super::stepper::stops::NoStops;
 use crate::broker;
@@ -43,7 +43,7 @@ fn own_memory(old: i32, _: i32) -> Option<i32> {
 /// Divergence, a damaged trace.
 pub fn main(machine: &'static Machine) -> Result<Infallible> {
     // All that a replay opens itself: afterwards there are no paths any more.
-    let guide = crate::guide::start::requested();
+    let guide = crate::guide::start_variable::requested();
     let follow = guide.as_ref().map(|g| g.follow.clone());
     let trace = Trace::open(&machine.trace).map_err(Failure::setup)?;
     let image = guide

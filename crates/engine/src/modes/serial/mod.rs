@@ -11,17 +11,17 @@ pub mod baton;
 mod file_changes;
 pub mod flips;
 pub mod kill;
-mod lives;
+mod lifecycle;
 mod meetings;
 mod sampler;
 mod sampling;
 mod schedule;
 mod sharing;
 pub mod sites;
+mod slices;
 mod spinning;
 mod succession;
 mod taking_over;
-mod turns;
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,14 +31,14 @@ use relive_host::reading::Use;
 use relive_sched::{Fair, Flip, Flipping, Policy, Sampling, Seed};
 use relive_trace::TapeId;
 
-use super::live::host::KERNEL;
+use super::live::kernel_state::KERNEL;
 use super::live::{self, recording};
 use crate::call::Call;
 use crate::call::answer::Answer;
 use crate::call::reply::Reply;
 use crate::failure::Result;
 use crate::flow::Flow;
-use crate::kernel::event;
+use crate::kernel::syscall_event;
 use crate::memory::content::{Content, ContentRequest};
 use crate::mode::{
     Begun, Contents, HandedOn, Host, Mode, ModeTraits, Order, Outcomes, Reading, Signals, Turns,
@@ -181,7 +181,7 @@ impl Outcomes for Serial {
         result: i64,
         _: Option<&Answer>,
     ) -> Result<()> {
-        event::log(task, call, result)?;
+        syscall_event::log(task, call, result)?;
         if let Some(sampler) = &self.sampler {
             sampler.call_ends(&self.baton, call, result);
         }

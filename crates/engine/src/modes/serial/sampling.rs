@@ -12,9 +12,9 @@ use relive_sched::SharedAccess;
 use super::Serial;
 use super::sampler::Sampler;
 use super::sites::SITES;
+use crate::exits::{self, Stepped};
 use crate::failure::Result;
 use crate::flow::Flow;
-use crate::stops::{self, Stepped};
 use crate::task::Task;
 
 /// Most words of one access that are looked at.
@@ -53,7 +53,7 @@ impl Serial {
             if let Some(access) = meeting {
                 self.baton.makes(task.slot, access);
             }
-            if let Stepped::Handled { flow, .. } = stops::step(task)? {
+            if let Stepped::Handled { flow, .. } = exits::step(task)? {
                 return Ok(flow);
             }
             if task.ctx.pending != 0 || !task.exact {

@@ -14,9 +14,9 @@
 use relive_dbt::{Access, accesses};
 use relive_host::{GuestAddr, Reg, copy};
 
+use crate::exits::{self, Stepped};
 use crate::failure::Result;
 use crate::flow::Flow;
-use crate::stops::{self, Stepped};
 use crate::task::Task;
 
 /// Most instructions to look at.
@@ -59,7 +59,7 @@ pub fn look(task: &mut Task) -> Result<SpinVerdict> {
     while seen.steps < MOST_STEPS {
         let written = seen.add(task)?;
         let before: Vec<_> = written.iter().map(contents).collect();
-        match stops::step(task)? {
+        match exits::step(task)? {
             // A look at a clock belongs to many such loops, a system call to none.
             Stepped::Handled {
                 instruction: true,

@@ -11,8 +11,8 @@
 //! After Instant Replay (LeBlanc and Mellor-Crummey 1987): versions of objects instead of one order of all.
 
 mod file_changes;
-mod lives;
 mod object;
+mod quiet_fork;
 mod together;
 
 use std::sync::OnceLock;
@@ -23,7 +23,7 @@ use relive_host::order;
 use relive_host::reading::Use;
 use relive_trace::{Kind, input_sum};
 
-use super::live::host::KERNEL;
+use super::live::kernel_state::KERNEL;
 use super::live::{self, recording};
 use super::serial::{Serial, Start, kill};
 use crate::call::Call;
@@ -31,7 +31,7 @@ use crate::call::answer::Answer;
 use crate::call::reply::Reply;
 use crate::failure::Result;
 use crate::flow::Flow;
-use crate::kernel::{event, output};
+use crate::kernel::{stream_output, syscall_event};
 use crate::memory::content::{Content, ContentRequest};
 use crate::mode::{
     Begun, Contents, Host, Mode, ModeTraits, Order, Outcomes, PrecedingOp, Reading, Signals, Turns,
@@ -117,7 +117,7 @@ impl Outcomes for Sketch {
         _: Option<&Answer>,
     ) -> Result<()> {
         note_written(task, call, result)?;
-        event::log(task, call, result)
+        syscall_event::log(task, call, result)
     }
 
     fn plain_call(
@@ -156,7 +156,7 @@ fn note_written(task: &mut Task, call: &Call, result: i64) -> Result<()> {
     if result <= 0 {
         return Ok(());
     }
-    let Some(bytes) = output::gather(task, call, result as u64) else {
+    let Some(bytes) = stream_output::gather(task, call, result as u64) else {
         return Ok(());
     };
     let ticks = task.ctx.ticks();

@@ -4,7 +4,7 @@
 use super::{ReplayProcess, unexpected};
 use crate::failure::Result;
 use crate::guide::protocol::{MapLine, PageRange, Past, ReplayStatus, Request, Response, Thread};
-use crate::guide::registers::Registers;
+use crate::guide::register_set::Registers;
 use crate::proc_stat;
 
 /// The state of a process, and the parts of its memory that belong to it.

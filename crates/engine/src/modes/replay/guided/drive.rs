@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::begin::Begin;
 use super::guard::Means;
 use super::guidance::Guidance;
-use super::run::Going;
+use super::one_run::Going;
 use super::track::Track;
 use crate::failure::{Failure, Result};
 use crate::guide::protocol::{
@@ -18,7 +18,7 @@ use crate::modes::replay::races::racing::Racing;
 use crate::modes::replay::races::tracking;
 use crate::modes::replay::stepper::process::Stepper;
 use crate::modes::replay::watching;
-use crate::modes::replay::{checksum, images, session, state};
+use crate::modes::replay::{checksum, hook_state, images, session};
 use crate::session_state::SessionState;
 use crate::siginfo::{fault_info, signo};
 use crate::task::Task;
@@ -52,7 +52,7 @@ impl Driver {
         if self.at.task.process.index != self.guide.goal {
             return Ok(None);
         }
-        let state = images::capture::capture(&self.at, self.guide.track.capture())?;
+        let state = images::process_capture::capture(&self.at, self.guide.track.capture())?;
         let with_pages = |state| Ok((state, checksum::own_pages(self.machine())?));
         state.map(with_pages).transpose()
     }
@@ -159,13 +159,13 @@ impl Driver {
     ) -> Result<(Ran, Output)> {
         let Self { at, guide } = self;
         guide.told.begin(at, run);
-        state::with(|s| s.caught = run.output.then(Output::default));
+        hook_state::with(|s| s.caught = run.output.then(Output::default));
         guide.guard.begin(run.fast, &guide.stops.watchpoints)?;
         let mut going = Going::new(guide, run, wanted);
         let why = at.run(&mut going);
         let last = going.last();
         guide.guard.unprotect();
-        let output = state::with(|s| s.caught.take()).unwrap_or_default();
+        let output = hook_state::with(|s| s.caught.take()).unwrap_or_default();
         let ran = Ran {
             why: why?.unwrap_or(StopReason::Ended),
             last,
@@ -191,7 +191,7 @@ impl Driver {
     /// The `siginfo_t` of the signal that is the next event, if it is one.
     pub fn siginfo(&mut self) -> Result<Option<Vec<u8>>> {
         use relive_trace::{Ending, Kind};
-        let event = state::events();
+        let event = hook_state::events();
         let faulted = self.guide.faulted.filter(|(at, _)| *at == event);
         Ok(match self.at.task.tape.peek()?.map(|e| e.kind) {
             Some(Kind::Signal(s)) if s.signo != 0 => Some(s.siginfo.to_vec()),

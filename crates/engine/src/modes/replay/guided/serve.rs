@@ -10,11 +10,11 @@ use super::{look, shared};
 use crate::encoding;
 use crate::failure::{Failure, Result};
 use crate::guide::protocol::{Request, Response};
-use crate::guide::start::Guide;
+use crate::guide::start_variable::Guide;
 use crate::machine::Machine;
 use crate::modes::replay::checksum;
+use crate::modes::replay::hook_state;
 use crate::modes::replay::races::tracking;
-use crate::modes::replay::state;
 use crate::modes::replay::stepper::process::Stepper;
 
 /// Carries out orders, until the socket closes. `begun`: the replay, and the way that it has gone.
@@ -102,7 +102,7 @@ fn answer(
             Response::Done
         }
         Request::Output => {
-            state::with(|s| s.quiet = false);
+            hook_state::with(|s| s.quiet = false);
             Response::Done
         }
         Request::Run(run) => {

@@ -14,8 +14,8 @@ use rustix::mm::{MapFlags, ProtFlags, mmap};
 
 use crate::broker;
 use crate::failure::{Failure, Result};
-use crate::modes::replay::files;
-use crate::modes::replay::state::with;
+use crate::modes::replay::hook_state::with;
+use crate::modes::replay::mapped_copies;
 use crate::sharing::objects;
 
 /// Bytes that are copied at a time.
@@ -34,7 +34,7 @@ pub fn separate() -> Result<()> {
     copy(&old, &new, len).map_err(told)?;
     let maps = broker::proc_file(broker::Proc::Maps);
     let maps = maps.ok_or_else(|| Failure::setup("a replay cannot read its own /proc/PID/maps"))?;
-    let maps = files::read_all(&maps).map_err(told)?;
+    let maps = mapped_copies::read_all(&maps).map_err(told)?;
     let text = String::from_utf8_lossy(&maps);
     for map in text.lines().filter_map(Mapping::parse) {
         if map.inode == stat.st_ino {

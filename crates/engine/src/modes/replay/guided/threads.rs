@@ -3,7 +3,7 @@
 
 use super::drive::Driver;
 use crate::guide::protocol::Thread;
-use crate::guide::registers::Registers;
+use crate::guide::register_set::Registers;
 use crate::task::Task;
 
 impl Driver {

@@ -9,7 +9,7 @@ use crate::failure::{Failure, Result};
 use crate::flow::Flow;
 use crate::guide::point::{Point, Steps};
 use crate::guide::protocol::Past;
-use crate::modes::replay::state;
+use crate::modes::replay::hook_state;
 use crate::modes::replay::stepper::process::Stepper;
 use crate::session_state::TrackState;
 
@@ -49,7 +49,7 @@ struct EventUnderWay {
 /// The present position with these steps.
 pub fn point(at: &Stepper, steps: Steps) -> Point {
     Point {
-        event: state::events(),
+        event: hook_state::events(),
         turn: at.turn,
         ticks: at.task.ctx.ticks(),
         steps,
@@ -119,7 +119,7 @@ impl Track {
         let Some(event) = &mut self.event else {
             return Ok(());
         };
-        self.work += (state::events() - event.before.event) * EVENT_WORK;
+        self.work += (hook_state::events() - event.before.event) * EVENT_WORK;
         self.work += at.task.ctx.ticks().saturating_sub(event.ticks);
         event.slot = at.task.slot;
         event.parks = matches!(flow, Flow::Park);

@@ -1,5 +1,5 @@
-//! Session images of a replay: the state of a process written down ([`capture`]), and a replay that
+//! Session images of a replay: the state of a process written down ([`process_capture`]), and a replay that
 //! begins with it ([`restore`]). Between the two nothing may be lost that a later event depends on.
 
-pub mod capture;
+pub mod process_capture;
 pub mod restore;

@@ -10,13 +10,13 @@ use relive_trace::{Error, FileId, ImageReader, TapeId};
 use crate::failure::{Failure, Result};
 use crate::machine::Machine;
 use crate::memory::Source;
-use crate::modes::replay::files::copy_of;
 use crate::modes::replay::guided::track::Track;
-use crate::modes::replay::images::capture::capture;
+use crate::modes::replay::hook_state::{self, with};
+use crate::modes::replay::images::process_capture::capture;
+use crate::modes::replay::mapped_copies::copy_of;
+use crate::modes::replay::own_schedule::TurnSchedule;
 use crate::modes::replay::session::Session;
-use crate::modes::replay::state::{self, with};
 use crate::modes::replay::stepper::process::Stepper;
-use crate::modes::replay::turns::TurnSchedule;
 use crate::process::Process;
 use crate::session_state::{LAYOUT, SessionState, ThreadState, useless};
 use crate::sharing::objects::{Objects, ROOM, SHARED_FILES};
@@ -176,7 +176,7 @@ pub fn stepper(
 ) -> Result<Stepper> {
     let replayed = &state.replayed;
     with(|s| s.children = replayed.children.clone());
-    state::begin_at(replayed.events, replayed.maps_shared);
+    hook_state::begin_at(replayed.events, replayed.maps_shared);
     let turns = TurnSchedule::restore(machine, state.process.index, state.turn, state.schedule)?;
     let mut tasks = tasks.into_iter();
     let first = tasks

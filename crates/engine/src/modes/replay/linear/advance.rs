@@ -7,7 +7,7 @@ use relive_host::GuestAddr;
 use relive_trace::Kind;
 
 use super::bound::Bound;
-use super::turns::first;
+use super::due::first;
 use crate::failure::{Failure, Result};
 use crate::modes::replay::events::DueEvent;
 use crate::modes::replay::session::Session;

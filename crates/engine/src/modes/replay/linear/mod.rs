@@ -9,9 +9,9 @@
 pub mod advance;
 mod bound;
 pub mod disagreement;
+pub mod due;
 pub mod exact_turns;
 pub mod hints;
 pub mod path;
 pub mod search;
-pub mod turns;
 pub mod wanted;

@@ -4,7 +4,7 @@
 //!
 //! A replay runs one thread at a time, so nothing here takes a lock or is atomic.
 
-mod calls;
+mod call_order;
 mod clock;
 mod clocks;
 mod detector;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use relive_dbt::Stop;
 
-use super::calls::{self, Called};
+use super::call_order::{self, Called};
 use super::touch::{SyncObject, Use};
 use super::tracking::{self, Tracking};
 use crate::failure::Result;
@@ -77,7 +77,7 @@ impl Stops for Racing {
                     t.detector.uses(SyncObject::Signals, Use::Acquire);
                 }
                 (_, Some(call)) if begins => {
-                    calls::before(call, &t.descriptors, &mut t.detector);
+                    call_order::before(call, &t.descriptors, &mut t.detector);
                     if i64::from(call.nr) == libc::SYS_exit {
                         leaves(t, &at.task);
                     }
@@ -104,7 +104,7 @@ impl Stops for Racing {
             }
             if matches!(flow, Flow::Continue) {
                 let result = at.task.ctx.gpr[0];
-                calls::behind(&call, result, &mut t.descriptors, &mut t.detector);
+                call_order::behind(&call, result, &mut t.descriptors, &mut t.detector);
                 t.take_written(&at.task, call.nr);
                 t.renews();
             }

@@ -6,13 +6,13 @@ use std::cell::UnsafeCell;
 use relive_host::Context;
 use relive_host::track::{self, Tracked};
 
-use super::calls::Descriptors;
+use super::call_order::Descriptors;
 use super::detector::Detector;
 use super::touch::{Touch, TouchOutcome, TouchPosition};
 use crate::failure::{Failure, Result};
 use crate::guide::races::{RaceHints, Races};
 use crate::machine::Machine;
-use crate::modes::replay::state;
+use crate::modes::replay::hook_state;
 use crate::task::Task;
 
 /// A thread: process and index.
@@ -124,7 +124,7 @@ extern "C" fn accessed(ctx: &mut Context, addr: u64, word: u64) {
 fn here(ctx: &Context) -> TouchPosition {
     TouchPosition {
         tick: ctx.ticks(),
-        event: state::events(),
+        event: hook_state::events(),
     }
 }
 
@@ -195,7 +195,7 @@ impl Tracking {
             self.stale = false;
             self.begin_era(&mut task.ctx);
         }
-        self.detector.lines().now_mut().event = state::events();
+        self.detector.lines().now_mut().event = hook_state::events();
         Ok(())
     }
 
@@ -242,7 +242,7 @@ impl Tracking {
         races.orders.extend(now.orders);
         races.more |= now.more;
         races.threads = races.threads.max(now.threads);
-        races.events = state::events();
+        races.events = hook_state::events();
         races
     }
 }

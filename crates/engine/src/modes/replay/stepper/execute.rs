@@ -9,10 +9,10 @@ use super::stops::{Pace, Stops};
 use crate::failure::{Failure, Result};
 use crate::flow::Flow;
 use crate::modes::replay::events::{DueEvent, diverged, pass};
-use crate::modes::replay::state;
+use crate::modes::replay::hook_state;
 use crate::signals::deliver;
 use crate::task::Task;
-use crate::{instr, stops};
+use crate::{exits, instr};
 
 /// The event that guest code runs towards.
 #[derive(Clone, Copy)]
@@ -160,15 +160,15 @@ impl Stepper {
         positional: bool,
     ) -> Result<Option<S::Why>> {
         match &stop {
-            Stop::CacheFull { .. } => stops::handle(&mut self.task, stop).map(|_| None),
+            Stop::CacheFull { .. } => exits::handle(&mut self.task, stop).map(|_| None),
             _ if positional => {
                 pass(&mut self.task, stop)?;
                 Ok(self.count(stops))
             }
             Stop::Instr { op, .. } if !instr::logged(op) => {
-                let before = state::events();
-                match stops::handle(&mut self.task, stop)? {
-                    Flow::Continue if state::events() == before => Ok(self.count(stops)),
+                let before = hook_state::events();
+                match exits::handle(&mut self.task, stop)? {
+                    Flow::Continue if hook_state::events() == before => Ok(self.count(stops)),
                     // It has raised a signal.
                     flow => self.settle(stops, flow),
                 }

@@ -6,11 +6,11 @@
 //! the course of the process: every event is brought about, and checked, in the same way with and
 //! without them. They are known at compile time, so that a plain replay has no trace of them.
 
-mod calls;
-mod event;
+mod call_series;
+mod consequence;
 pub mod execute;
+mod main_loop;
 pub mod process;
-mod run;
 pub mod stops;
 
 #[cfg(test)]

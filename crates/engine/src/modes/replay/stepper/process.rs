@@ -1,5 +1,5 @@
 //! A replaying process, and where it is. Must never run guest code or bring an event about: that is
-//! [`super::run`]'s, with the stops of a run.
+//! [`super::main_loop`]'s, with the stops of a run.
 
 use crate::failure::Result;
 use crate::flow::Flow;

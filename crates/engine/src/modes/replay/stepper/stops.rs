@@ -10,7 +10,7 @@ use crate::failure::Result;
 use crate::flow::Flow;
 use crate::modes::replay::checksum::Checksums;
 use crate::modes::replay::events::DueEvent;
-use crate::modes::replay::state;
+use crate::modes::replay::hook_state;
 
 /// How the stops of a run let guest code run.
 pub enum Pace<W> {
@@ -88,8 +88,8 @@ impl Stops for Checksums {
 
     fn happened(&mut self, at: &mut Stepper, flow: &Flow) -> Result<()> {
         match flow {
-            Flow::ProcessEnd(_) => self.take(&at.task, state::events()),
-            _ => self.tick(&at.task, state::events()),
+            Flow::ProcessEnd(_) => self.take(&at.task, hook_state::events()),
+            _ => self.tick(&at.task, hook_state::events()),
         }
     }
 }

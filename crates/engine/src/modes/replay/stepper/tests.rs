@@ -15,9 +15,9 @@ use crate::failure::Result;
 use crate::flow::Flow;
 use crate::guide::protocol::Ended;
 use crate::modes::replay::events::DueEvent;
+use crate::modes::replay::hook_state::{self, ReplayState};
 use crate::modes::replay::mode::Replay;
 use crate::modes::replay::session::Session;
-use crate::modes::replay::state::{self, ReplayState};
 use crate::sharing::objects;
 use crate::task::Task;
 use crate::testing::{Guest, machine};
@@ -88,8 +88,8 @@ fn replay(events: &[Event<'_>], turns: usize) -> Replayed {
     let pool = objects::pool().expect("a memory file");
     // The first test makes it for all.
     let _ = ReplayState::new(trace.clone(), pool, Some(vec![0]), None).install(machine());
-    state::with(|s| s.trace = trace);
-    let tape = state::open_tape(TAPE).expect("it is there");
+    hook_state::with(|s| s.trace = trace);
+    let tape = hook_state::open_tape(TAPE).expect("it is there");
     let process = guest.task.process.clone();
     let mut task = Box::new(Task::new(machine(), process, 0, 1, tape));
     task.set_mode(&Replay);
@@ -215,20 +215,20 @@ fn instructions_before_a_position_are_stepped() {
 #[test]
 fn a_run_that_stops_before_an_event_leaves_it_on_the_tape() {
     let mut replayed = replay(&[switch(0, 0), killed(0)], 1);
-    let events = state::events();
+    let events = hook_state::events();
     for _ in 0..2 {
         assert_eq!(asked(&mut replayed, End::BeforeEvent), [Asked::Position]);
-        assert_eq!((state::events(), replayed.stepper.turn), (events, 0));
+        assert_eq!((hook_state::events(), replayed.stepper.turn), (events, 0));
     }
 }
 
 #[test]
 fn a_run_that_stops_behind_an_event_has_taken_the_next_turn() {
     let mut replayed = replay(&[switch(0, 0), killed(0)], 1);
-    let events = state::events();
+    let events = hook_state::events();
     asked(&mut replayed, End::BehindEvent);
     let stepper = &replayed.stepper;
-    assert_eq!((state::events(), stepper.turn), (events + 1, 1));
+    assert_eq!((hook_state::events(), stepper.turn), (events + 1, 1));
     assert_eq!((stepper.steps, stepper.ended), (Some(0), None));
 }
 

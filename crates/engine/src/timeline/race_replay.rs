@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::processes::Follow;
+use super::ancestors::Follow;
 use super::replay_process::ReplayProcess;
 use crate::failure::{Failure, Result};
 use crate::guide::races::{AccessOrder, RaceHints, Races};

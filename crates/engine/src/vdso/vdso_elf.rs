@@ -11,7 +11,7 @@ use object::pod::bytes_of;
 use object::{U16, U32, U64};
 use relive_host::layout::{VDSO_END, VDSO_START};
 
-use super::code;
+use super::functions;
 
 const SONAME: &str = "linux-vdso.so.1";
 const VERSION: &str = "LINUX_2.6";
@@ -117,7 +117,7 @@ fn sections(at: &[u64; SECTIONS.len()]) -> [Vec<u8>; SECTIONS.len()] {
         dynamic(at, strings.0.len() as u64, soname),
         frame_header(at),
         frames(at),
-        code::bytes().to_vec(),
+        functions::bytes().to_vec(),
         names.0,
     ]
 }
@@ -133,7 +133,7 @@ fn symbols(strings: &mut StringTable, version: u32, text: u64) -> Vec<Sym64<LE>>
         st_size: U64::new(LE, size),
     };
     let mut all = vec![symbol(0, 0, 0, 0, 0)];
-    for (name, offset, size) in code::functions() {
+    for (name, offset, size) in functions::functions() {
         let [own, alias] = [format!("__vdso_{name}"), name.to_owned()].map(|n| strings.add(&n));
         for (name, bind) in [(own, STB_GLOBAL), (alias, STB_WEAK)] {
             let info = bind << 4 | STT_FUNC;
@@ -216,7 +216,7 @@ fn frames(at: &[u64; SECTIONS.len()]) -> Vec<u8> {
     word(&mut out, 20);
     word(&mut out, CIE as u32 + 4);
     word(&mut out, at[TEXT].wrapping_sub(from) as u32);
-    word(&mut out, code::bytes().len() as u32);
+    word(&mut out, functions::bytes().len() as u32);
     // No data of its own; padding; and the end of the table.
     out.extend_from_slice(&[0; 8]);
     word(&mut out, 0);
@@ -335,8 +335,8 @@ mod tests {
     fn readers_find_every_function_by_name() {
         let bytes = image();
         let elf = ElfFile64::<LE>::parse(&*bytes).expect("an ELF image");
-        for (name, offset, size) in code::functions() {
-            let code = &code::bytes()[offset as usize..(offset + size) as usize];
+        for (name, offset, size) in functions::functions() {
+            let code = &functions::bytes()[offset as usize..(offset + size) as usize];
             for name in [format!("__vdso_{name}"), name.to_owned()] {
                 let symbol = elf.dynamic_symbols().find(|s| s.name() == Ok(&name));
                 let symbol = symbol.expect("a symbol");

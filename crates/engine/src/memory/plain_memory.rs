@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::host_map::{guard_host, host_prot};
 use super::{Memory, Source};
 use crate::failure::{Failure, Result, answered};
-use crate::space::state::SpaceState;
+use crate::space::plain_map::SpaceState;
 use crate::space::{AddressSpace, EXEC, READ, Region, WRITE};
 
 /// The map of a guest's memory, and the properties of all of it.

@@ -8,9 +8,9 @@ use std::sync::atomic::Ordering;
 use relive_host::sys;
 
 use super::children::{reap, start};
-use super::program::{environment, find_program};
-use super::signals::{forward_endings, ignore_keyboard, pass_on, wake_at_child_end};
+use super::forwarding::{forward_endings, ignore_keyboard, pass_on, wake_at_child_end};
 use super::status::EndStatus;
+use super::target::{environment, find_program};
 use crate::failure::{Failure, Result};
 use crate::mode::Name;
 use crate::shm::Shm;

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use super::drive::Driver;
 use crate::failure::{Failure, Result};
 use crate::guide::trials::{ThreadPlace, Trial, TrialOrder, TrialStanding};
+use crate::modes::replay::hook_state;
 use crate::modes::replay::linear::disagreement;
 use crate::modes::replay::linear::hints::Hints;
 use crate::modes::replay::races::racing::Racing;
 use crate::modes::replay::races::tracking;
-use crate::modes::replay::state;
 use crate::modes::replay::stepper::process::Stepper;
 use crate::modes::replay::stepper::stops::{Pace, Stops};
 use crate::tape::Tape;
@@ -41,7 +41,7 @@ impl Driver {
             },
         }
         Ok(Trial {
-            events: state::events(),
+            events: hook_state::events(),
             ended: self.at.ended.is_some(),
             failed,
             standing: self.standing(),

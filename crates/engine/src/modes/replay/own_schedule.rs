@@ -8,9 +8,9 @@ use std::sync::atomic::Ordering;
 
 use relive_trace::{Kind, TapeId, TapeMark, TapeReader, Writes};
 
+use super::hook_state::{alone, with};
 use super::linear::exact_turns::ExactTurns;
 use super::other_writers::{self, ForeignWrites};
-use super::state::{alone, with};
 use crate::failure::{Failure, Result};
 use crate::machine::Machine;
 use crate::memory::Memory;

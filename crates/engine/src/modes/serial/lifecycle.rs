@@ -15,7 +15,7 @@ use crate::failure::Result;
 use crate::ids;
 use crate::mode::{HandedOn, Lives};
 use crate::modes::live::lodger::{self, Lodger};
-use crate::modes::live::{fork, threads, vfork};
+use crate::modes::live::{fork, host_threads, vfork};
 use crate::tape::{Tape, TapeOut};
 use crate::task::Task;
 
@@ -28,7 +28,7 @@ impl Lives for Serial {
     }
 
     fn clone_thread(&self, task: &mut Task, args: &CloneArgs, _: Option<&Answer>) -> Result<Reply> {
-        let reply = threads::make(task, args)?;
+        let reply = host_threads::make(task, args)?;
         if let (Some(sampler), Reply::Value(1..)) = (&self.sampler, &reply) {
             sampler.await_woken(&self.baton, 1);
         }

@@ -3,9 +3,9 @@
 
 use std::os::fd::AsRawFd;
 
-use super::files::{open_copy, shared_copy};
-use super::state;
-use super::state::alone;
+use super::hook_state;
+use super::hook_state::alone;
+use super::mapped_copies::{open_copy, shared_copy};
 use crate::failure::{Failure, Result};
 use crate::memory::Source;
 use crate::memory::content::{Content, ContentName, ContentRequest};
@@ -32,7 +32,7 @@ pub fn content(wanted: &ContentRequest<'_>) -> Result<Content> {
     }
     let len = match wanted.len {
         Some(len) => {
-            state::maps_shared();
+            hook_state::maps_shared();
             len
         }
         None => length(named)?,

@@ -4,12 +4,12 @@ use std::sync::atomic::Ordering;
 
 use relive_host::sys;
 
+use super::hook_state;
 use super::report::divergence;
-use super::state;
 use crate::call::Call;
 use crate::call::answer::Answer;
 use crate::failure::{Failure, Result};
-use crate::kernel::output;
+use crate::kernel::stream_output;
 use crate::task::Task;
 
 /// Writes the recorded output, when it is its turn among the processes of the tree.
@@ -17,8 +17,8 @@ use crate::task::Task;
 /// # Errors
 /// The guest's buffer is not there, or the output cannot be written.
 pub fn replay(task: &Task, call: &Call, answer: &Answer) -> Result<()> {
-    let moved = output::is_spliced(call).then(|| answer.extra.clone());
-    let bytes = moved.or_else(|| output::gather(task, call, answer.result as u64));
+    let moved = stream_output::is_spliced(call).then(|| answer.extra.clone());
+    let bytes = moved.or_else(|| stream_output::gather(task, call, answer.result as u64));
     let bytes = bytes.ok_or_else(|| {
         divergence(
             task,
@@ -26,10 +26,10 @@ pub fn replay(task: &Task, call: &Call, answer: &Answer) -> Result<()> {
             "an unreadable buffer",
         )
     })?;
-    if state::alone() {
+    if hook_state::alone() {
         // Of all processes that write, only this one is there: it waits for no other.
-        state::caught(answer.stream, &bytes);
-        return match state::quiet() {
+        hook_state::caught(answer.stream, &bytes);
+        return match hook_state::quiet() {
             true => Ok(()),
             false => write_all(i32::from(answer.stream), &bytes),
         };
@@ -50,7 +50,7 @@ pub fn replay(task: &Task, call: &Call, answer: &Answer) -> Result<()> {
             sys::futex_wait(&shm.header().wake, seen, Some(100));
         }
     }
-    if !state::quiet() {
+    if !hook_state::quiet() {
         // After a failure no process gets the next turn: later output must not be written
         // where this is missing.
         write_all(i32::from(answer.stream), &bytes)?;

@@ -13,7 +13,7 @@ use crate::call::reply::Reply;
 use crate::course::Course;
 use crate::failure::{Failure, Result};
 use crate::mode::{HandedOn, Lives, Order};
-use crate::modes::live::{fork, threads, vfork};
+use crate::modes::live::{fork, host_threads, vfork};
 use crate::tape::{Tape, TapeOut};
 use crate::task::Task;
 
@@ -40,7 +40,7 @@ impl Lives for Sketch {
 
     fn clone_thread(&self, task: &mut Task, args: &CloneArgs, _: Option<&Answer>) -> Result<Reply> {
         self.company.store(true, Ordering::Relaxed);
-        threads::make(task, args)
+        host_threads::make(task, args)
     }
 
     fn fork(&self, task: &mut Task, args: &CloneArgs, told: Option<&Answer>) -> Result<Reply> {

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use relive_trace::ImageHead;
 
+use super::ancestors::Follow;
 use super::image_list;
-use super::processes::Follow;
 use super::replay_process::ReplayProcess;
 use super::route::Noted;
 use super::snapshots::{Snapshot, Snapshots};

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::forbidden::Forbidden;
 use crate::seccomp::filter::Confined;
-use crate::task::signals::TaskSignals;
+use crate::task::signal_state::TaskSignals;
 use crate::trap_flag::TrapFlag;
 
 /// A guest thread.

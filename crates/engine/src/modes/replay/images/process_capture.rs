@@ -3,7 +3,7 @@
 
 use crate::failure::{Failure, Result};
 use crate::modes::replay::checksum;
-use crate::modes::replay::state::{self, with};
+use crate::modes::replay::hook_state::{self, with};
 use crate::modes::replay::stepper::process::Stepper;
 use crate::session_state::{ReplayedState, SessionState, ThreadState, TrackState};
 use crate::sharing::objects::SHARED_FILES;
@@ -25,7 +25,7 @@ pub fn capture(at: &Stepper, track: TrackState) -> Result<Option<SessionState>> 
     let sum = checksum::process(machine, at.tasks())?;
     let shm = machine.shm.as_ref();
     let (turn, schedule) = at.session.turns().capture();
-    let (children, events) = (with(|s| s.children.clone()), state::events());
+    let (children, events) = (with(|s| s.children.clone()), hook_state::events());
     let captured = SessionState {
         process: at.task.process.capture(),
         threads,
@@ -37,7 +37,7 @@ pub fn capture(at: &Stepper, track: TrackState) -> Result<Option<SessionState>> 
             events,
             turns: at.turn,
             children,
-            maps_shared: state::has_mapped_shared(),
+            maps_shared: hook_state::has_mapped_shared(),
             track,
         },
         sum,

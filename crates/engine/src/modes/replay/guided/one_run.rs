@@ -3,9 +3,9 @@
 use relive_dbt::Stop;
 
 use super::condition;
-use super::event::{Event, next_signal};
 use super::goal::{Goal, SLICE};
 use super::guidance::{Guidance, place};
+use super::hits::{Event, next_signal};
 use super::look;
 use super::track::point;
 use crate::failure::Result;
@@ -13,7 +13,7 @@ use crate::flow::Flow;
 use crate::guide::point::{Point, Steps};
 use crate::guide::protocol::{AtStop, Hit, RunRequest, StopEvent, StopReason};
 use crate::modes::replay::events::{DueEvent, Happening};
-use crate::modes::replay::state;
+use crate::modes::replay::hook_state;
 use crate::modes::replay::stepper::process::Stepper;
 use crate::modes::replay::stepper::stops::{Pace, Stops};
 use crate::modes::replay::watching;
@@ -321,5 +321,5 @@ fn is_end_of_budget(stop: &Stop) -> bool {
 
 /// Whether so much output has been caught that it should be handed on.
 fn has_much_output() -> bool {
-    state::with(|s| s.caught.as_ref().is_some_and(|o| o.0.len() > MUCH_OUTPUT))
+    hook_state::with(|s| s.caught.as_ref().is_some_and(|o| o.0.len() > MUCH_OUTPUT))
 }

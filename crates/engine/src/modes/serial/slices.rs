@@ -10,10 +10,10 @@ use super::Serial;
 use super::baton::Taken;
 use super::schedule::Schedule;
 use super::spinning::{self, SpinVerdict};
+use crate::exits::{self, Stepped};
 use crate::failure::Result;
 use crate::flow::Flow;
 use crate::ptrace::change;
-use crate::stops::{self, Stepped};
 use crate::tape::SYNCHRONOUS;
 use crate::task::Task;
 
@@ -95,7 +95,7 @@ impl Serial {
     fn step_on(&self, task: &mut Task) -> Result<Flow> {
         // A switch must be possible between any two instructions, not only at ticks.
         for _ in 0..self.baton.steps() {
-            if let Stepped::Handled { flow, .. } = stops::step(task)? {
+            if let Stepped::Handled { flow, .. } = exits::step(task)? {
                 return Ok(flow);
             }
             if task.ctx.pending != 0 {

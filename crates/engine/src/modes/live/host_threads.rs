@@ -11,7 +11,7 @@ use crate::call::reply::Reply;
 use crate::failure::{Result, answered};
 use crate::inherit;
 use crate::mode::HandedOn;
-use crate::ptrace::births;
+use crate::ptrace::newcomers;
 use crate::task::Task;
 use crate::traced::Traced;
 
@@ -109,7 +109,7 @@ extern "C" fn host_thread(birth: *mut libc::c_void) -> *mut libc::c_void {
         tid,
     } = *unsafe { Box::from_raw(birth.cast::<ThreadBirth>()) };
     task.tid = sys::gettid();
-    births::begins(&task);
+    newcomers::begins(&task);
     // A bad address is no reason to fail: the kernel ignores it too.
     let told = words
         .into_iter()

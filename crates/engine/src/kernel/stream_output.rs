@@ -1,5 +1,5 @@
 //! Output to the recording's standard streams: numbered over the whole tree while recording;
-//! `modes/replay/output.rs` writes it again in that order. Must never be written without the lock that
+//! `modes/replay/output_order.rs` writes it again in that order. Must never be written without the lock that
 //! orders it.
 
 use relive_host::{GuestAddr, copy, sys};

@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 
 use relive_trace::{Encoded, FileId, KeptPart, PartReader};
 
-use super::state::{self, with};
+use super::hook_state::{self, with};
 use crate::broker;
 use crate::failure::{Failure, Result};
 use crate::machine::Machine;
@@ -20,7 +20,7 @@ use crate::sharing::objects::{Objects, ROOM, SHARED_FILES};
 /// The trace lacks it.
 pub fn open_copy(shown: &KeptContent) -> Result<File> {
     match shown {
-        KeptContent::Whole(id) => copy_of(state::machine(), *id),
+        KeptContent::Whole(id) => copy_of(hook_state::machine(), *id),
         KeptContent::Part(_) => Err(Failure::setup(
             "the trace is damaged: a private map shows a part of its file",
         )),
@@ -46,13 +46,13 @@ pub fn shared_copy(inode: u64, shown: &KeptContent, range: (u64, u64)) -> Result
     let pool = with(|s| s.pool.try_clone()).map_err(no_copy)?;
     let objects = objects()?;
     let base = match shown {
-        KeptContent::Whole(id) => objects.fill(&pool, inode, &copy_of(state::machine(), *id)?),
+        KeptContent::Whole(id) => objects.fill(&pool, inode, &copy_of(hook_state::machine(), *id)?),
         KeptContent::Part(KeptPart::Inline(bytes)) => {
             let mut part = part_of(Encoded::Inline(bytes), range)?;
             objects.fill_part(&pool, inode, &mut part)
         }
         KeptContent::Part(KeptPart::Copy(id)) => {
-            let copy = copy_of(state::machine(), *id)?;
+            let copy = copy_of(hook_state::machine(), *id)?;
             let len = crate::sharing::objects::length(&copy).map_err(no_copy)?;
             let mut part = part_of(Encoded::Copy(&copy, len), range)?;
             objects.fill_part(&pool, inode, &mut part)
@@ -112,7 +112,7 @@ pub fn read_all(file: &File) -> io::Result<Vec<u8>> {
 }
 
 fn objects() -> Result<&'static Objects> {
-    let shm = state::machine().shm.as_ref();
+    let shm = hook_state::machine().shm.as_ref();
     let shm = shm.ok_or_else(|| Failure::internal("a replay has shared memory"))?;
     Ok(SHARED_FILES.of(shm))
 }
