@@ -144,6 +144,13 @@ pub fn xsave_size() -> usize {
     xsave_layout().size
 }
 
+/// Size in bytes of the standard-format area for all components that are enabled here, the guest's and others, such as
+/// protection keys (CPUID leaf 0xd).
+#[must_use]
+pub fn native_xsave_size() -> usize {
+    __cpuid_count(0xd, 0).ebx as usize
+}
+
 #[target_feature(enable = "xsave")]
 unsafe fn xgetbv() -> u64 {
     // SAFETY: XCR0 is always readable where XSAVE is enabled.

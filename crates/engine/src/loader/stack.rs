@@ -4,7 +4,7 @@
 use object::LittleEndian as LE;
 use object::elf::ProgramHeader64;
 use relive_host::addr::PAGE;
-use relive_host::layout;
+use relive_host::{cpu, layout};
 use relive_trace::Image;
 use rustix::process::{Resource, getegid, geteuid, getgid, getuid};
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -12,6 +12,9 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use super::elf::Elf;
 use super::exec_args::Program;
 use crate::resource_limits;
+
+/// The least size of an alternate signal stack, getauxval(3).
+const AT_MINSIGSTKSZ: u64 = 51;
 
 /// Size of the main thread's stack under a soft limit, mapped at once: within reason.
 #[must_use]
@@ -55,8 +58,18 @@ pub fn auxv(exe: &Elf, (phdr, entry): (u64, u64), base: u64) -> Vec<(u64, u64)> 
         (libc::AT_EGID, ids[3]),
         (libc::AT_SECURE, 0),
         (libc::AT_HWCAP2, hwcap2),
-        (51, host(51)), // AT_MINSIGSTKSZ
+        (AT_MINSIGSTKSZ, least_signal_stack(host(AT_MINSIGSTKSZ))),
     ]
+}
+
+/// The room that a signal frame of the guest's takes, from what one takes natively: without the components of the
+/// processor's state that the guest has not.
+fn least_signal_stack(natively: u64) -> u64 {
+    let missing = cpu::native_xsave_size().saturating_sub(cpu::xsave_size());
+    match natively {
+        0 => 0,
+        natively => natively.saturating_sub(missing as u64).next_multiple_of(16),
+    }
 }
 
 /// Builds the block at the top of the stack; returns its address (the first stack pointer)

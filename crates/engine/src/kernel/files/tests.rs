@@ -237,7 +237,12 @@ fn the_link_to_the_executable_is_read_as_the_guests() {
         ([AT, NOWHERE, 64], libc::EFAULT),
         ([NOWHERE, BUFFER, 64], libc::EFAULT),
     ] {
-        let refused = (-i64::from(errno), Vec::new(), [b'.'; 12]);
+        // Behind a bad address the kernel may have written to any buffer.
+        let noted = match (args, errno) {
+            ([_, BUFFER, most], libc::EFAULT) => vec![(BUFFER, most)],
+            _ => Vec::new(),
+        };
+        let refused = (-i64::from(errno), noted, [b'.'; 12]);
         assert_eq!(read(&mut guest, SYS_readlink, &args), refused, "{args:x?}");
     }
 }
