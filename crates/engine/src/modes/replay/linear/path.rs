@@ -85,16 +85,36 @@ impl Path {
         self.moments.partition_point(|&(_, _, end)| end <= moment) as u64
     }
 
-    /// The last ways, at most `far`, up to the one behind so many moments on which the thread stayed at one tick and for
-    /// longest: at most `count`, each as the moments before it and its tick. The longest comes first.
-    pub fn lost(&self, moments: u64, far: u64, count: usize) -> impl Iterator<Item = (u64, u64)> {
+    /// The last ways, at most `far`, up to the one behind so many moments on which the thread stayed at one tick: at most
+    /// `count`, each as the moments before it and its tick. Those on which an event of one of the `others` ended come first,
+    /// the last one of them before all; then the longest.
+    pub fn lost<'a>(
+        &self,
+        moments: u64,
+        far: u64,
+        count: usize,
+        others: impl Iterator<Item = &'a Self> + Clone,
+    ) -> impl Iterator<Item = (u64, u64)> {
         let ways = (moments.saturating_sub(far)..=moments).map(|m| (m, self.way(m)));
         let mut still: Vec<(u64, Way)> = ways
             .filter(|(_, way)| way.from.0 == way.until.0 && way.from.1 < way.until.1)
             .collect();
-        still.sort_by_key(|(_, way)| Reverse(way.until.1 - way.from.1));
+        still.sort_by_key(|&(m, way)| {
+            let (from, until) = (way.from.1, way.until.1);
+            let met = others.clone().any(|path| path.ended(from, until));
+            Reverse((met, if met { m } else { until - from }))
+        });
         still.truncate(count);
         still.into_iter().map(|(m, way)| (m, way.from.0))
+    }
+
+    /// Whether an event of the thread that took its time ended between two moments.
+    fn ended(&self, from: u64, until: u64) -> bool {
+        let first = self.passed(from) as usize;
+        let later = self.moments[first..].iter();
+        later
+            .take_while(|(_, begin, _)| *begin <= until)
+            .any(|&(_, begin, end)| begin < end && (from..=until).contains(&end))
     }
 
     /// The event that the thread was in at this moment, by the number of moments behind it: one or, if the
@@ -147,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_is_lost_where_it_stays_for_longest() {
+    fn a_thread_is_lost_where_others_went_on_or_it_stayed_for_longest() {
         let moments = [
             (1, 10, 10),
             (5, 20, 20),
@@ -157,10 +177,16 @@ mod tests {
             (6, 140, 140),
         ];
         let path = Path::with(moments.into_iter());
-        let lost = |moments, far, count| path.lost(moments, far, count).collect::<Vec<_>>();
-        assert_eq!(lost(5, 8, 2), [(2, 5), (5, 6)]);
-        assert_eq!(lost(5, 8, 9), [(2, 5), (5, 6), (4, 6)]);
-        assert_eq!(lost(4, 1, 9), [(4, 6)]);
+        let other = Path::with([(3, 95, 102), (4, 103, 103)].into_iter());
+        let lost = |moments, far, count, others: &[&Path]| {
+            let others = others.iter().copied();
+            path.lost(moments, far, count, others).collect::<Vec<_>>()
+        };
+        assert_eq!(lost(5, 8, 2, &[]), [(2, 5), (5, 6)]);
+        assert_eq!(lost(5, 8, 9, &[]), [(2, 5), (5, 6), (4, 6)]);
+        assert_eq!(lost(4, 1, 9, &[]), [(4, 6)]);
+        // An event of another thread ended there.
+        assert_eq!(lost(5, 8, 9, &[&other]), [(4, 6), (2, 5), (5, 6)]);
     }
 
     #[test]

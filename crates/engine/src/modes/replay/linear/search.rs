@@ -20,7 +20,7 @@ const OPERATIONS: usize = 3;
 const EARLIER: u64 = 2;
 /// Ways before a disagreement on which a thread may have lost the processor, and how many of them are tried.
 const FARTHEST: u64 = 32;
-const PAUSES: usize = 3;
+const PAUSES: usize = 6;
 
 /// Races before a disagreement that are turned around.
 const RACES: usize = 6;
@@ -235,10 +235,15 @@ fn changes(
         all.push_back(looped);
     }
     // It lost the processor behind a load that it seems to have made afterwards.
-    let lost = path.lost(at.moments, FARTHEST, PAUSES);
+    let others = threads.iter().filter(|&(&thread, _)| thread != at.thread);
+    let lost = path.lost(
+        at.moments,
+        FARTHEST,
+        PAUSES,
+        others.clone().map(|(_, path)| path),
+    );
     all.extend(lost.map(|(moments, tick)| vec![(place(at.thread, What::Way(moments)), tick + 1)]));
     // The event of another one happened sooner than at its end.
-    let others = threads.iter().filter(|&(&thread, _)| thread != at.thread);
     for (&thread, other) in others.clone() {
         for moments in other.events_at(way.until.1) {
             all.push_back(vec![late, (place(thread, What::Event(moments)), 1)]);
