@@ -92,7 +92,11 @@ fn path_at(task: &Task, call: &Call) -> std::result::Result<Vec<u8>, i64> {
         return Err(-i64::from(libc::ELOOP));
     }
     if path.is_empty() && flags & libc::AT_EMPTY_PATH != 0 {
-        if fd < 0 && fd != libc::AT_FDCWD {
+        if fd == libc::AT_FDCWD {
+            // A folder.
+            return Err(-i64::from(libc::EACCES));
+        }
+        if descriptor::flags(fd).is_none() {
             return Err(-i64::from(libc::EBADF));
         }
         if vanishing_script(fd) {

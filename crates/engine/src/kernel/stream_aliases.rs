@@ -44,13 +44,18 @@ impl StreamAliases {
         }
     }
 
+    fn at(&self, stream: u8) -> Identity {
+        let words = &self.0[2 * usize::from(stream - OUT)..];
+        (
+            words[0].load(Ordering::Relaxed),
+            words[1].load(Ordering::Relaxed),
+        )
+    }
+
     fn find(&self, there: Identity) -> Option<u8> {
-        let mut streams = [OUT, ERR].into_iter().zip(self.0.chunks(2));
-        let found = streams.find(|(_, words)| {
-            let [device, inode] = [&words[0], &words[1]].map(|w| w.load(Ordering::Relaxed));
-            (device, inode) == there
-        });
-        found.map(|(stream, _)| stream)
+        [OUT, ERR]
+            .into_iter()
+            .find(|&stream| self.at(stream) == there)
     }
 }
 
@@ -65,6 +70,12 @@ fn identity(fd: i32) -> Option<Identity> {
     // SAFETY: fills the word, or fails on a file that is no terminal.
     let asked = unsafe { libc::ioctl(fd, TIOCGDEV, &raw mut number) };
     (asked == 0).then_some((TERMINAL, u64::from(number)))
+}
+
+/// Whether a stream leads to a file without an [`identity`].
+pub(super) fn drops_output(machine: &Machine, stream: u8) -> bool {
+    let aliases = machine.shm.as_ref().map(|shm| STREAM_ALIASES.of(shm));
+    aliases.is_some_and(|aliases| aliases.at(stream) == Identity::default())
 }
 
 /// The stream that a descriptor leads to, however the descriptor came about. `None` for no stream, and

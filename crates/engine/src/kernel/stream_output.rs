@@ -7,7 +7,7 @@ use relive_kabi::Arg;
 use relive_kabi::structs::{MMSGHDR, MMSGHDR_LEN, MSGHDR_IOV, MSGHDR_IOVLEN};
 
 use super::enter::interrupted;
-use super::spliced_output;
+use super::{spliced_output, stream_aliases};
 use crate::call::Call;
 use crate::descriptor::status;
 use crate::failure::Result;
@@ -65,11 +65,24 @@ fn locked(task: &mut Task, call: &Call, stream: u8, nr: u32, args: &[u64; 6]) ->
     }
     // SAFETY: only reads guest memory, through the kernel.
     let result = unsafe { sys::syscall_interruptible(u64::from(nr), args) } as i64;
-    let order = shm.unlock_output(result > 0);
+    let is_output = result > 0 && !unread(task, call, stream, args, result as u64);
+    let order = shm.unlock_output(is_output);
     if order.is_some() {
         (task.log.order, task.log.stream) = (order, stream);
     }
     interrupted(task, call, result)
+}
+
+/// Whether the kernel took bytes for written that are nowhere: null(4) reads none of them, and a replay
+/// has nothing to write.
+fn unread(task: &Task, call: &Call, stream: u8, args: &[u64; 6], len: u64) -> bool {
+    let seen = Call {
+        args: *args,
+        ..*call
+    };
+    stream_aliases::drops_output(task.machine(), stream)
+        && !is_spliced(call)
+        && gather(task, &seen, len).is_none()
 }
 
 /// The bytes that a call with the result `len` wrote, from the guest's buffers.
@@ -115,3 +128,6 @@ fn take_message(task: &Task, at: u64, len: u64, out: &mut Vec<u8>) -> Option<()>
     let word = |offset: u32| task.read_u64(at + u64::from(offset)).ok();
     take_vector(task, word(MSGHDR_IOV)?, word(MSGHDR_IOVLEN)?, len, out)
 }
+
+#[cfg(test)]
+mod tests;

@@ -160,6 +160,8 @@ fn execveat_finds_its_file_as_openat_does() {
         (dir, "", 0, errno(libc::ENOENT)),
         (fd, "", EMPTY, path(&format!("{usual}/{fd}"))),
         (-1, "", EMPTY, errno(libc::EBADF)),
+        (5000, "", EMPTY, errno(libc::EBADF)),
+        (CWD_FD, "", EMPTY, errno(libc::EACCES)),
         (
             dir,
             "data",
