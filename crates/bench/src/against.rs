@@ -2,8 +2,9 @@
 //!
 //! Both builds run within one repetition, and change places in the next one, so that a machine whose
 //! speed drifts does so for both. Each has a cache folder of its own: translations of one build are
-//! none of the other's. And each is a copy made just before: how large the pieces are in which the kernel keeps a file
-//! decides how many page faults a start takes, and depends on how the file was written. Must never judge: bounds are for the reader.
+//! none of the other's. And each is a copy made just before: how large the pieces are in which the kernel
+//! keeps a file decides how many page faults a start takes, and depends on how the file was written. Must
+//! never judge: bounds are for the reader.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

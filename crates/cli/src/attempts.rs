@@ -121,7 +121,7 @@ pub fn attempt(
         .unwrap_or(text.trim_end())
         .to_owned();
     if output.status.code() == Some(EXIT_STATUS) && !text.is_empty() {
-        return Err(Failure::Setup(text));
+        return Err(Failure::setup(text));
     }
     Err(Failure::internal(format!(
         "a run ended without a word ({})",

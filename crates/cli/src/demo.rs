@@ -153,7 +153,7 @@ fn relive(words: &[OsString]) -> Result<Output, Failure> {
         .map_err(setup("start relive again"))?;
     if output.status.code() == Some(EXIT_STATUS) {
         let text = String::from_utf8_lossy(&output.stderr);
-        return Err(Failure::Setup(
+        return Err(Failure::setup(
             text.trim_end().trim_start_matches("relive: ").to_owned(),
         ));
     }

@@ -50,7 +50,7 @@ mod unpack;
 mod verify;
 
 use relive_engine::supervisor::EndStatus;
-use relive_engine::{EXIT_STATUS, Failure, allocator, boot, failure};
+use relive_engine::{EXIT_STATUS, Failure, FailureClass, allocator, boot, failure};
 
 use args::Command;
 
@@ -71,7 +71,9 @@ pub extern "C" fn main() -> i32 {
     match execute(&args::parse()) {
         Ok(status) => end_as(status),
         // As any filter, and silently. A caller that has SIGPIPE ignored gets the message.
-        Err(Failure::Closed) if !ignores_sigpipe() => end_as(EndStatus::Signal(libc::SIGPIPE)),
+        Err(failure) if failure.class() == FailureClass::Closed && !ignores_sigpipe() => {
+            end_as(EndStatus::Signal(libc::SIGPIPE))
+        }
         Err(failure) => {
             output::complain(&failure.to_string());
             std::process::exit(EXIT_STATUS);

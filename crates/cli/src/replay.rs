@@ -1,8 +1,8 @@
 //! `relive replay`.
 
-use relive_engine::Failure;
 use relive_engine::supervisor::{self, EndStatus, ReplayOptions};
 use relive_engine::timeline::{Ended, Point, Stopped, Timeline, Uninterrupted, follow};
+use relive_engine::{Failure, FailureClass};
 use relive_gdb::At;
 use relive_trace::Trace;
 
@@ -77,7 +77,9 @@ fn precedes(one: &Point, other: &Point) -> bool {
 /// The replay's own failure, and a recording without its end.
 pub fn judged<T>(trace: &Trace, replayed: Result<T, Failure>) -> Result<T, Failure> {
     // A reader that has gone says nothing about the recording.
-    if !traces::is_cut_off(trace) || matches!(replayed, Err(Failure::Closed)) {
+    if !traces::is_cut_off(trace)
+        || matches!(&replayed, Err(failure) if failure.class() == FailureClass::Closed)
+    {
         return replayed;
     }
     // The program's exit status is unknown, so no status of its own can be given. And where the

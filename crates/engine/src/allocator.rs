@@ -3,14 +3,14 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 
-use crate::failure::{Failure, die};
+use crate::failure::die_without_memory;
 
 /// The allocator; a program that uses this crate names it as its global one.
 pub struct Heap;
 
 fn some(p: *mut u8) -> *mut u8 {
     if p.is_null() {
-        die(&Failure::NoMemory);
+        die_without_memory();
     }
     p
 }

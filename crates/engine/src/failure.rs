@@ -10,99 +10,135 @@ use serde::{Deserialize, Serialize};
 /// Exit status of every `relive` command that cannot go on.
 pub const EXIT_STATUS: i32 = 125;
 
-/// Why Relive cannot go on. The class is printed as a stable code, see `docs/limits.md`.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
-pub enum Failure {
-    /// The program does something that Relive does not support.
-    #[error("unsupported [RL1]: {0}")]
-    Unsupported(String),
-    /// The replay does something that the tape does not have.
-    #[error("divergence [RL2]: {0}")]
-    Divergence(String),
-    /// A fault of Relive itself.
-    #[error(
-        "internal error [RL3]: {0}. This is a fault of Relive, not of your program; please report it with the trace"
-    )]
-    Internal(String),
-    /// The kernel gives no memory.
-    #[error("{NO_MEMORY}")]
-    NoMemory,
-    /// The reader of the replayed output has closed it. A filter dies of SIGPIPE then.
-    #[error("nobody reads the output of the replay any more: the pipe is closed")]
-    Closed,
-    /// Another process of the tree has failed, and has reported its failure.
-    #[error("another process of the replay has failed")]
-    Elsewhere,
-    /// The recorder is gone: the events that this process logs would not be stored.
-    #[error("the recorder is gone; the recorded program ends here")]
-    Unrecorded,
-    /// The surroundings do not allow it: no such program, no space, no permission.
-    #[error("{0}")]
-    Setup(String),
+/// Why Relive cannot go on. One pointer: a [`Result`] of a call's value goes from function to function in
+/// two registers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure(Box<Cause>);
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Cause {
+    class: FailureClass,
+    /// Empty for a class that says everything.
+    text: String,
 }
+
+/// The class of a [`Failure`]. It is printed as a stable code, see `docs/limits.md`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[repr(u32)]
+pub enum FailureClass {
+    /// The program does something that Relive does not support.
+    Unsupported = 1,
+    /// The replay does something that the tape does not have.
+    Divergence = 2,
+    /// A fault of Relive itself.
+    Internal = 3,
+    /// The kernel gives no memory.
+    NoMemory = 4,
+    /// The reader of the replayed output has closed it. A filter dies of SIGPIPE then.
+    Closed = 5,
+    /// Another process of the tree has failed, and has reported its failure.
+    Elsewhere = 6,
+    /// The surroundings do not allow it: no such program, no space, no permission.
+    Setup = 7,
+    /// The recorder is gone: the events that this process logs would not be stored.
+    Unrecorded = 8,
+}
+
+/// All classes.
+const CLASSES: [FailureClass; 8] = [
+    FailureClass::Unsupported,
+    FailureClass::Divergence,
+    FailureClass::Internal,
+    FailureClass::NoMemory,
+    FailureClass::Closed,
+    FailureClass::Elsewhere,
+    FailureClass::Setup,
+    FailureClass::Unrecorded,
+];
 
 /// The message where the kernel gives no memory.
 const NO_MEMORY: &str = "no memory can be had: free some, or lift the limits on it (`ulimit -v unlimited`, `ulimit -d unlimited`)";
 
-/// The class of a failure in memory that another process reads.
-mod class {
-    pub(super) const UNSUPPORTED: u32 = 1;
-    pub(super) const DIVERGENCE: u32 = 2;
-    pub(super) const INTERNAL: u32 = 3;
-    pub(super) const NO_MEMORY: u32 = 4;
-    pub(super) const CLOSED: u32 = 5;
-    pub(super) const ELSEWHERE: u32 = 6;
-    pub(super) const SETUP: u32 = 7;
-    pub(super) const UNRECORDED: u32 = 8;
-}
-
 impl Failure {
+    #[cold]
+    fn new(class: FailureClass, text: String) -> Self {
+        Self(Box::new(Cause { class, text }))
+    }
+
     /// An unsupported thing, said in one sentence with its remedy.
-    pub fn unsupported(what: impl fmt::Display) -> Self {
-        Self::Unsupported(what.to_string())
+    pub fn unsupported(text: impl fmt::Display) -> Self {
+        Self::new(FailureClass::Unsupported, text.to_string())
+    }
+
+    /// A replay that leaves its recording: both sides.
+    pub fn divergence(text: impl fmt::Display) -> Self {
+        Self::new(FailureClass::Divergence, text.to_string())
     }
 
     /// A fault of Relive itself.
-    pub fn internal(what: impl fmt::Display) -> Self {
-        Self::Internal(what.to_string())
+    pub fn internal(text: impl fmt::Display) -> Self {
+        Self::new(FailureClass::Internal, text.to_string())
     }
 
     /// A refusal by the surroundings.
-    pub fn setup(what: impl fmt::Display) -> Self {
-        Self::Setup(what.to_string())
+    pub fn setup(text: impl fmt::Display) -> Self {
+        Self::new(FailureClass::Setup, text.to_string())
     }
 
-    /// Its class, which is never 0, and its text.
+    /// Its class.
     #[must_use]
-    pub fn parts(&self) -> (u32, &str) {
-        match self {
-            Self::Unsupported(text) => (class::UNSUPPORTED, text),
-            Self::Divergence(text) => (class::DIVERGENCE, text),
-            Self::Internal(text) => (class::INTERNAL, text),
-            Self::NoMemory => (class::NO_MEMORY, ""),
-            Self::Closed => (class::CLOSED, ""),
-            Self::Elsewhere => (class::ELSEWHERE, ""),
-            Self::Setup(text) => (class::SETUP, text),
-            Self::Unrecorded => (class::UNRECORDED, ""),
-        }
+    pub fn class(&self) -> FailureClass {
+        self.0.class
     }
 
-    /// From [`Failure::parts`], as another process has written them; that process may be compromised.
+    /// Its text, without the class.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.0.text
+    }
+
+    /// From the number of its class and its text, as another process has written them; that process may be
+    /// compromised.
     #[must_use]
     pub fn of_parts(class: u32, text: String) -> Self {
-        match class {
-            class::UNSUPPORTED => Self::Unsupported(text),
-            class::DIVERGENCE => Self::Divergence(text),
-            class::INTERNAL => Self::Internal(text),
-            class::NO_MEMORY => Self::NoMemory,
-            class::CLOSED => Self::Closed,
-            class::ELSEWHERE => Self::Elsewhere,
-            class::SETUP => Self::Setup(text),
-            class::UNRECORDED => Self::Unrecorded,
-            _ => Self::internal(format!("a failure of class {class} was told: {text}")),
+        match CLASSES.into_iter().find(|known| *known as u32 == class) {
+            Some(class) => Self::new(class, text),
+            None => Self::internal(format!("a failure of class {class} was told: {text}")),
         }
     }
 }
+
+/// A class that says everything.
+impl From<FailureClass> for Failure {
+    fn from(class: FailureClass) -> Self {
+        Self::new(class, String::new())
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = self.text();
+        match self.class() {
+            FailureClass::Unsupported => write!(f, "unsupported [RL1]: {text}"),
+            FailureClass::Divergence => write!(f, "divergence [RL2]: {text}"),
+            FailureClass::Internal => write!(
+                f,
+                "internal error [RL3]: {text}. This is a fault of Relive, not of your program; please report it with the trace"
+            ),
+            FailureClass::NoMemory => f.write_str(NO_MEMORY),
+            FailureClass::Closed => {
+                f.write_str("nobody reads the output of the replay any more: the pipe is closed")
+            }
+            FailureClass::Elsewhere => f.write_str("another process of the replay has failed"),
+            FailureClass::Unrecorded => {
+                f.write_str("the recorder is gone; the recorded program ends here")
+            }
+            FailureClass::Setup => f.write_str(text),
+        }
+    }
+}
+
+impl std::error::Error for Failure {}
 
 /// Shorthand for results that end in a [`Failure`].
 pub type Result<T> = std::result::Result<T, Failure>;
@@ -163,8 +199,9 @@ impl From<i64> for CallError {
     }
 }
 
-/// Reports to the supervisor why this process ends; `false`: there is none. Must not allocate.
-pub type Reporter = fn(&Failure) -> bool;
+/// Reports the class and the text of the failure that ends this process to the supervisor; `false`: there is
+/// none. Must not allocate.
+pub type Reporter = fn(FailureClass, &str) -> bool;
 
 /// The reporter of this process. Process-wide: panics and exhausted memory get no arguments.
 static TELL: OnceLock<Reporter> = OnceLock::new();
@@ -180,12 +217,23 @@ pub fn tell_by(tell: Reporter) {
 ///
 /// For the tops of a host process, and for the few places that `docs/internals/processes.md` lists.
 pub fn die(failure: &Failure) -> ! {
-    match (TELL.get(), failure) {
-        (Some(tell), _) if *failure != Failure::Unrecorded && tell(failure) => {}
-        (_, Failure::NoMemory) => complain(NO_MEMORY),
-        _ => complain(&failure.to_string()),
+    if !told(failure.class(), failure.text()) {
+        complain(&failure.to_string());
     }
     relive_host::sys::exit_group(EXIT_STATUS)
+}
+
+/// As [`die`], where there may be no memory for a failure.
+pub fn die_without_memory() -> ! {
+    if !told(FailureClass::NoMemory, "") {
+        complain(NO_MEMORY);
+    }
+    relive_host::sys::exit_group(EXIT_STATUS)
+}
+
+/// Tells the supervisor, if there is one, and if it is there.
+fn told(class: FailureClass, text: &str) -> bool {
+    class != FailureClass::Unrecorded && TELL.get().is_some_and(|tell| tell(class, text))
 }
 
 /// Writes one line to the host's standard error. Short lines need no heap.
@@ -232,7 +280,7 @@ fn has_memory() -> bool {
 pub fn report_panics() {
     std::panic::set_hook(Box::new(|info| {
         if !has_memory() {
-            die(&Failure::NoMemory);
+            die_without_memory();
         }
         let what = info.payload_as_str().unwrap_or("a panic");
         let place = info
@@ -248,22 +296,28 @@ mod tests {
 
     #[test]
     fn a_failure_is_the_same_in_another_process() {
-        let text = || "so it is".to_owned();
-        for failure in [
-            Failure::Unsupported(text()),
-            Failure::Divergence(text()),
-            Failure::Internal(text()),
-            Failure::NoMemory,
-            Failure::Closed,
-            Failure::Elsewhere,
-            Failure::Setup(text()),
-            Failure::Unrecorded,
-        ] {
-            let (class, said) = failure.parts();
-            assert_ne!(class, 0);
-            assert_eq!(Failure::of_parts(class, said.to_owned()), failure);
+        for class in CLASSES {
+            let text = match class {
+                FailureClass::NoMemory
+                | FailureClass::Closed
+                | FailureClass::Elsewhere
+                | FailureClass::Unrecorded => "",
+                _ => "so it is",
+            };
+            let failure = Failure::new(class, text.to_owned());
+            assert_ne!(class as u32, 0);
+            let there = Failure::of_parts(class as u32, text.to_owned());
+            assert_eq!(there, failure);
         }
-        let strange = Failure::of_parts(99, text());
-        assert!(matches!(strange, Failure::Internal(told) if told.contains("so it is")));
+        let strange = Failure::of_parts(99, "so it is".to_owned());
+        assert_eq!(strange.class(), FailureClass::Internal);
+        assert!(strange.text().contains("so it is"));
+    }
+
+    #[test]
+    fn a_result_takes_two_registers() {
+        assert_eq!(size_of::<Result<i64>>(), 16);
+        assert_eq!(size_of::<Result<crate::flow::Flow>>(), 16);
+        assert_eq!(size_of::<Result<crate::call::reply::Reply>>(), 16);
     }
 }

@@ -12,7 +12,18 @@ pub enum Flow {
     /// The process has ended.
     ProcessEnd(End),
     /// Replay: a new program image begins.
-    Exec(Vec<u8>),
+    Exec(Box<EncodedImage>),
+}
+
+/// A program image as it is on the tape; behind a pointer, so that a flow fits into two registers.
+#[derive(Debug, PartialEq, Eq)]
+pub struct EncodedImage(pub Vec<u8>);
+
+impl Flow {
+    /// The image on the tape begins.
+    pub fn exec(image: &[u8]) -> Self {
+        Self::Exec(Box::new(EncodedImage(image.to_vec())))
+    }
 }
 
 /// How a process ended.

@@ -85,7 +85,7 @@ mod vdso;
 mod vforked;
 
 pub use descriptor_limit::for_command as raise_descriptor_limit;
-pub use failure::{EXIT_STATUS, Failure};
+pub use failure::{EXIT_STATUS, Failure, FailureClass};
 pub use instr::name as instruction_name;
 pub use readings::name as clock_name;
 pub use relive_host::signal::die_of;

@@ -24,7 +24,7 @@ use rustix::process::{Pid, test_kill_process};
 
 use self::layout::{Declared, layout};
 use self::ring::{RING_BYTES, RINGS, Ring};
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, FailureClass, Result};
 
 const TEXT: usize = 4096;
 const REPLAYING: usize = 65536;
@@ -64,8 +64,7 @@ pub struct Header {
     rings: [Ring; RINGS],
 }
 
-/// The supervisor is gone: the event is lost, and nothing may follow it. Has no data, so that it
-/// travels in a register where a [`Failure`] goes through memory.
+/// The supervisor is gone: the event is lost, and nothing may follow it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unrecorded;
 
@@ -76,7 +75,7 @@ pub type Logged<T = ()> = std::result::Result<T, Unrecorded>;
 impl From<Unrecorded> for Failure {
     #[cold]
     fn from(_: Unrecorded) -> Self {
-        Self::Unrecorded
+        FailureClass::Unrecorded.into()
     }
 }
 

@@ -15,6 +15,8 @@ pub struct Row {
     pub name: &'static str,
     /// The arguments in order, at most six. Empty for a call that Linux has removed.
     pub args: &'static [Arg],
+    /// Whether one of them is a signal mask for the time of the call.
+    pub sets_mask: bool,
     /// Whether it may sleep.
     pub blocks: Blocks,
     /// The effect of a signal while it sleeps.
@@ -50,6 +52,16 @@ pub struct Row {
     pub note: &'static str,
 }
 
+const fn has_mask(mut args: &[Arg]) -> bool {
+    while let [arg, rest @ ..] = args {
+        if matches!(arg, Arg::TempMask { .. } | Arg::TempMaskPair) {
+            return true;
+        }
+        args = rest;
+    }
+    false
+}
+
 /// Building a row, in constants only: `rows!` expands to these.
 impl Row {
     pub(crate) const fn new(nr: u16, name: &'static str, args: &'static [Arg]) -> Row {
@@ -57,6 +69,7 @@ impl Row {
             nr,
             name,
             args,
+            sets_mask: has_mask(args),
             blocks: Blocks::Never,
             restart: Restart::Never,
             fds: FdEffect::None,

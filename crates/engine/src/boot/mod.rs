@@ -19,7 +19,7 @@ pub use crate::start_data::requested;
 
 use crate::descriptor_kinds::DescriptorKinds;
 use crate::descriptor_limit::{self, Room};
-use crate::failure::{Failure, Result, die};
+use crate::failure::{Failure, FailureClass, Result, die};
 use crate::machine::{Machine, count_translations, install, machine};
 use crate::memory::Memory;
 use crate::mode::Name;
@@ -41,10 +41,10 @@ pub fn host_main(fd: i32) -> ! {
 }
 
 /// The first failure of a tree of processes is kept in the shared memory, for the supervisor to print.
-fn tell_supervisor(failure: &Failure) -> bool {
+fn tell_supervisor(class: FailureClass, text: &str) -> bool {
     // Nobody sees the memory of a guided replay.
     let shm = shared().filter(|_| !crate::guide::start_variable::is_guided());
-    shm.inspect(|shm| shm.fail(failure)).is_some()
+    shm.inspect(|shm| shm.fail(class, text)).is_some()
 }
 
 fn begin(boot: Boot, lifted: Lifted) -> Result<Infallible> {

@@ -11,7 +11,7 @@ pub mod strings;
 use std::fmt;
 
 use relive_host::{Context, GuestAddr, Reg};
-use relive_kabi::{Blocks, Changes, Choice, End, FdEffect, Holds, Opening, Restart, Row, Sub};
+use relive_kabi::{At, Blocks, Changes, Choice, End, FdEffect, Holds, Opening, Restart, Row, Sub};
 
 /// A system call as the guest makes it.
 #[derive(Clone, Copy)]
@@ -117,6 +117,14 @@ impl Call {
             || self.row.map_or(Changes::Nothing, |r| r.changes),
             |s| s.changes,
         )
+    }
+
+    /// Whether it may change a file: by its output, by opening the file with O_TRUNC, or otherwise.
+    #[must_use]
+    pub fn may_change_files(&self) -> bool {
+        self.output().is_some_and(|end| end.at != At::Stream)
+            || self.opening().is_some()
+            || self.changes() != Changes::Nothing
     }
 
     /// The source of its bytes.

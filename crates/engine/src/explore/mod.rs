@@ -14,7 +14,7 @@ use relive_trace::{Trace, exact_folder};
 
 use self::explored::{Explored, FailedTrial};
 use self::pool::{Pool, Purpose, Running, While};
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, FailureClass, Result};
 use crate::guide::races::Race;
 use crate::logging;
 use crate::modes::replay::linear::hints::Hints;
@@ -315,7 +315,7 @@ impl Exploration<'_> {
             }
             Err(failed) => failed,
         };
-        let (Failure::Divergence(_), Some(at)) = (&failed.failure, failed.at) else {
+        let (FailureClass::Divergence, Some(at)) = (failed.failure.class(), failed.at) else {
             return Err(failed.failure);
         };
         let failed = FailedTrial {

@@ -6,6 +6,7 @@ mod written_back;
 
 use relive_host::{GuestAddr, copy};
 use relive_kabi::{Arg, Dir, Len, Written};
+use smallvec::SmallVec;
 
 use crate::call::Call;
 use crate::call::astray::{NOWHERE, is_astray};
@@ -42,7 +43,8 @@ enum Rule {
 
 /// The buffers of one call.
 pub struct Buffers {
-    pieces: Vec<Piece>,
+    /// Most calls have one or two, and are made without an allocation.
+    pieces: SmallVec<[Piece; 2]>,
     /// `msg_len` addresses of an mmsghdr array; empty for other calls.
     lengths: Vec<u64>,
     arena: Vec<u8>,
@@ -68,11 +70,10 @@ pub(super) fn points(arg: Arg) -> bool {
 }
 
 impl Buffers {
-    /// Collects the memory that `call` may touch. The kernel refuses bad pointers; see
-    /// [`Buffers::arguments`].
-    pub fn collect(task: &Task, call: &Call) -> Self {
-        let mut b = Self {
-            pieces: Vec::new(),
+    /// Those of a call that touches no memory.
+    pub fn none() -> Self {
+        Self {
+            pieces: SmallVec::new(),
             lengths: Vec::new(),
             arena: Vec::new(),
             pointers: Vec::new(),
@@ -81,17 +82,20 @@ impl Buffers {
             overflow: false,
             astray: 0,
             astray_within: false,
-        };
-        let Some(row) = call.row else { return b };
-        for (i, arg) in row.args.iter().enumerate() {
-            let arg = if *arg == Arg::Select {
-                call.sub.map_or(Arg::Hex, |s| s.arg)
-            } else {
-                *arg
-            };
-            b.argument(task, call, i, arg);
         }
-        b
+    }
+
+    /// Collects the memory that `call` may touch. The kernel refuses bad pointers; see
+    /// [`Buffers::arguments`].
+    pub fn collect(&mut self, task: &Task, call: &Call) {
+        let Some(row) = call.row else { return };
+        for (i, arg) in row.args.iter().enumerate() {
+            let arg = match arg {
+                Arg::Select => call.sub.map_or(Arg::Hex, |s| s.arg),
+                arg => *arg,
+            };
+            self.argument(task, call, i, arg);
+        }
     }
 
     fn argument(&mut self, task: &Task, call: &Call, i: usize, arg: Arg) {

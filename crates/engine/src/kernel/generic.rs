@@ -41,7 +41,8 @@ pub fn generic(task: &mut Task, call: &Call) -> Result<i64> {
         call
     });
     let call = shortened.as_ref().unwrap_or(call);
-    let mut buffers = Buffers::collect(task, call);
+    let mut buffers = Buffers::none();
+    buffers.collect(task, call);
     let mut args = match buffers.arguments(call) {
         Ok(args) => args,
         Err(errno) => return Ok(-i64::from(errno)),
@@ -105,7 +106,9 @@ impl TemporaryMask {
     /// Changes the guest's mask if the call has one. Both modes.
     pub fn enter(task: &mut Task, call: &Call) -> Self {
         let mut t = Self::default();
-        let Some(row) = call.row else { return t };
+        let Some(row) = call.row.filter(|row| row.sets_mask) else {
+            return t;
+        };
         for (i, arg) in row.args.iter().enumerate() {
             let (address, pair) = match arg {
                 Arg::TempMask { .. } => (call.args[i], false),

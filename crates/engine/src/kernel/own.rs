@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 
 use relive_host::{GuestAddr, copy};
 use relive_kabi::structs::MMSGHDR;
-use relive_kabi::{Arg, Dir, Holds, Len, Special};
+use relive_kabi::{Arg, Dir, Holds, Len, Row, Special, SubTable};
 
 use self::floor::is_own;
 pub(super) use self::floor::may_be;
@@ -48,6 +48,8 @@ struct DescriptorArguments {
     messages: u8,
     /// Arguments whose type depends on the request.
     selected: u8,
+    /// None but `numbers`, and none outside of the arguments.
+    plain: bool,
 }
 
 impl DescriptorArguments {
@@ -76,6 +78,25 @@ impl DescriptorArguments {
         }
         places
     }
+
+    fn of_row(row: &Row) -> Self {
+        let all = Self::of(row.args);
+        let Self {
+            numbers: _,
+            folders,
+            paths,
+            polled,
+            sets,
+            messages,
+            selected,
+            plain: _,
+        } = all;
+        let elsewhere = folders | paths | polled | sets | messages | selected;
+        Self {
+            plain: elsewhere == 0 && row.holds == Holds::Nothing && row.sub == SubTable::None,
+            ..all
+        }
+    }
 }
 
 /// The places of descriptors by the calls' numbers. Process-wide: a table that is computed from another,
@@ -84,24 +105,39 @@ static PLACES: LazyLock<[DescriptorArguments; 512]> = LazyLock::new(|| {
     let mut all = [DescriptorArguments::default(); 512];
     for row in relive_kabi::TABLE {
         if let Some(places) = all.get_mut(usize::from(row.nr)) {
-            *places = DescriptorArguments::of(row.args);
+            *places = DescriptorArguments::of_row(row);
         }
     }
     all
 });
 
 /// The errno of a call that names a descriptor of the host's, as if that were closed.
+#[inline]
 pub(super) fn refuses(task: &Task, call: &Call) -> Option<i32> {
     let places = PLACES.get(call.nr as usize)?;
-    let named = |bits: u8| arguments(bits).any(|i| is_own(task, call.int(i)));
+    if names_own(task, call, places.numbers) && !maps_no_file(call) {
+        return Some(libc::EBADF);
+    }
+    match places.plain {
+        true => None,
+        false => refuses_elsewhere(task, call, places),
+    }
+}
+
+/// Whether one of these arguments is a descriptor of the host's.
+fn names_own(task: &Task, call: &Call, bits: u8) -> bool {
+    arguments(bits).any(|i| is_own(task, call.int(i)))
+}
+
+/// As [`refuses`], for all but plain numbers.
+fn refuses_elsewhere(task: &Task, call: &Call, places: &DescriptorArguments) -> Option<i32> {
     let selected = || {
         let number = call.sub.is_some_and(|sub| sub.arg == Arg::Fd);
-        number && named(places.selected)
+        number && names_own(task, call, places.selected)
     };
     let from_root = |i: usize| task.strings.head(call, i + 1) == Some(*b"/");
     let folder = |i: usize| is_own(task, call.int(i)) && !from_root(i);
-    let looked_at = !maps_no_file(call);
-    if looked_at && named(places.numbers) || selected() || arguments(places.folders).any(folder) {
+    if selected() || arguments(places.folders).any(folder) {
         return Some(libc::EBADF);
     }
     if arguments(places.sets).any(|i| in_set(task, call, call.args[i]))

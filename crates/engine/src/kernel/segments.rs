@@ -281,7 +281,7 @@ mod tests {
     use libc::{SYS_shmat, SYS_shmdt};
 
     use super::{AttachPlan, IDENTITY};
-    use crate::failure::Failure;
+    use crate::failure::FailureClass;
     use crate::kernel::mm::place::MAP_FIXED_NOREPLACE;
     use crate::memory::content::ContentName;
     use crate::testing::{Guest, ModeQuery};
@@ -315,7 +315,10 @@ mod tests {
         ContentName::note(&mut extra, None, IDENTITY | 7, "/SYSV00000007");
         let result = guest.told(SYS_shmat, &[7, 0, 0], AT as i64, &extra);
         // The test's mode has no content, and a map without a length is impossible.
-        assert!(matches!(result, Err(Failure::Divergence(_))), "{result:?}");
+        assert!(
+            matches!(&result, Err(failure) if failure.class() == FailureClass::Divergence),
+            "{result:?}"
+        );
         let expected = ModeQuery::Content {
             shared: true,
             named: Some((IDENTITY | 7, "/SYSV00000007".to_owned())),
@@ -325,7 +328,10 @@ mod tests {
         };
         assert_eq!(guest.asked().first(), Some(&expected));
         let unnamed = guest.told(SYS_shmat, &[7, 0, 0], AT as i64, &[]);
-        assert!(matches!(unnamed, Err(Failure::Setup(_))), "{unnamed:?}");
+        assert!(
+            matches!(&unnamed, Err(failure) if failure.class() == FailureClass::Setup),
+            "{unnamed:?}"
+        );
         let refused = guest.told(SYS_shmat, &[7, 0, 0], -22, &[]);
         assert_eq!((refused.ok(), guest.asked()), (Some(-22), Vec::new()));
     }

@@ -107,10 +107,11 @@ fn settle(
     let reply = match (filtered, &told) {
         (Some(errno), _) => Reply::Value(-i64::from(errno)),
         (None, Some(answer)) => outcome(task, call, Some(answer))?,
-        (None, None) => {
+        (None, None) if call.may_change_files() => {
             let order = mode.order();
             order.change_files(task, call, &mut with_quiet)?
         }
+        (None, None) => with_quiet(task, call)?,
     };
     let result = match reply {
         Reply::Value(v) => v,
@@ -135,6 +136,7 @@ fn settle(
 
 /// The outcome of a call. If it cannot be made while other threads run, they are quiesced, and it is
 /// made again.
+#[inline]
 fn with_quiet(task: &mut Task, call: &Call) -> Result<Reply> {
     let reply = outcome(task, call, None)?;
     if !matches!(reply, Reply::Value(r) if r == -i64::from(NOT_QUIET)) {

@@ -73,7 +73,8 @@ pub trait Order: Sync {
         task.machine().memory().space.take_dropped();
     }
 
-    /// Makes a call by `make`, which may change files that are mapped.
+    /// Makes a call by `make`, which may change files that are mapped. Only such calls are made so:
+    /// [`Call::may_change_files`].
     ///
     /// # Errors
     /// An unsupported operation.

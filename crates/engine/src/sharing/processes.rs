@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use relive_host::sys;
 
 use super::dead_process;
-use crate::failure::{Failure, Result};
+use crate::failure::{FailureClass, Result};
 use crate::section::{Section, Shareable};
 
 /// Processes with a higher index cannot share memory.
@@ -214,7 +214,7 @@ impl ProcessSlot {
             }
             sys::futex_wait(&self.moved, seen, Some(200));
             if crate::shm::shared().is_some_and(|shm| shm.failure().is_some()) {
-                return Err(Failure::Elsewhere);
+                return Err(FailureClass::Elsewhere.into());
             }
         };
         self.waiting.fetch_sub(1, Ordering::SeqCst);

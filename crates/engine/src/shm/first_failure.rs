@@ -3,26 +3,25 @@
 use std::sync::atomic::Ordering;
 
 use super::{Shm, TEXT};
-use crate::failure::Failure;
+use crate::failure::{Failure, FailureClass};
 
 /// A failure is being written down.
 const TELLING: u32 = u32::MAX;
 
 impl Shm {
     /// Keeps the first failure of the tree.
-    pub fn fail(&self, failure: &Failure) {
+    pub fn fail(&self, class: FailureClass, text: &str) {
         let h = self.header();
         if h.failed
             .compare_exchange(0, TELLING, Ordering::AcqRel, Ordering::Relaxed)
             .is_ok()
         {
-            let (class, text) = failure.parts();
             let n = text.len().min(TEXT);
             for (slot, b) in h.text.iter().zip(&text.as_bytes()[..n]) {
                 slot.store(*b, Ordering::Relaxed);
             }
             h.text_len.store(n as u32, Ordering::Relaxed);
-            h.failed.store(class, Ordering::Release);
+            h.failed.store(class as u32, Ordering::Release);
         }
         self.wake_supervisor();
     }

@@ -7,7 +7,7 @@ use relive_trace::{Manifest, Trace, TraceWriter, exact_folder};
 
 use super::exact_lock::ExactLock;
 use super::replay::{Exact, Failed, ReplayOptions, Replayed, replay_into};
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, FailureClass, Result};
 use crate::learnt_sites;
 use crate::logging;
 use crate::modes::replay::linear::hints::Hints;
@@ -48,7 +48,7 @@ pub fn linearise(trace: &Path, watcher: &mut dyn FnMut(Linearising)) -> Result<u
             Ok(_) => return Ok(search.attempts() + 1),
             Err(failed) => failed,
         };
-        let (Failure::Divergence(_), Some(at)) = (&failure, at) else {
+        let (FailureClass::Divergence, Some(at)) = (failure.class(), at) else {
             return Err(failure);
         };
         tracing::info!(target: "linear", "attempt {} with {} decisions ({}): {at:?}: {failure}", search.attempts() + 1, hints.count(), hints.to_text());
@@ -72,11 +72,12 @@ pub fn linearise(trace: &Path, watcher: &mut dyn FnMut(Linearising)) -> Result<u
 
 /// The failure of the first attempt, when none has come to the end.
 fn with_attempts(first: &Failure, attempts: u32) -> Failure {
-    match first {
-        Failure::Divergence(text) => Failure::Divergence(format!(
-            "{text}\n  none of the {attempts} orders that were tried agrees with the recording"
+    match first.class() {
+        FailureClass::Divergence => Failure::divergence(format!(
+            "{}\n  none of the {attempts} orders that were tried agrees with the recording",
+            first.text()
         )),
-        other => other.clone(),
+        _ => first.clone(),
     }
 }
 

@@ -302,10 +302,10 @@ impl Watched<'_> {
     fn end_all(&self, signal: i32) -> Failure {
         // A process that stops for a reason of its own has noted that failure before; else this one
         // ends the processes that are just being forked and have not registered yet.
-        self.shm.fail(&confine::killed(signal));
+        let killed = confine::killed(signal);
+        self.shm.fail(killed.class(), killed.text());
         self.kill_all();
-        let told = self.shm.failure();
-        told.unwrap_or_else(|| confine::killed(signal))
+        self.shm.failure().unwrap_or(killed)
     }
 
     fn kill_all(&self) {

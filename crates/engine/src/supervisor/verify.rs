@@ -48,7 +48,7 @@ pub fn verify(trace: &Path, every: u64, count: bool) -> Result<Verified> {
     let first = run(None)?;
     let second = run(Some(SMALL))?;
     if first.status != second.status || first.events != second.events {
-        return Err(Failure::Divergence(format!(
+        return Err(Failure::divergence(format!(
             "two replays of the same trace differ:\n  with large fragments: {:?}, {} events\n  with small fragments: {:?}, {} events",
             first.status, first.events, second.status, second.events
         )));
@@ -76,7 +76,7 @@ fn compare(large: &Gathered, small: &Gathered) -> Result<u64> {
         let (a, b) = (of(large), of(small));
         let differs = (0..a.len().max(b.len())).find(|&i| a.get(i) != b.get(i));
         if let Some(i) = differs {
-            return Err(Failure::Divergence(format!(
+            return Err(Failure::divergence(format!(
                 "memory differs between two replays of process {process}\n  with large fragments: {}\n  with small fragments: {}",
                 show(a.get(i)),
                 show(b.get(i))

@@ -171,7 +171,7 @@ impl Outcomes for Fake {
     fn diverged(&self, _: &Task, expected: &str, actual: &str) -> Failure {
         let text = format!("{expected}: {actual}");
         self.note(ModeQuery::Diverged(text.clone()));
-        Failure::Divergence(text)
+        Failure::divergence(text)
     }
 
     fn begin_call(&self, _: &mut Task, _: &Call) -> Result<Begun> {

@@ -109,7 +109,7 @@ fn check(folder: &Path, end: &WayEnd) -> Result<u64> {
         let ran = host.run(&run, &StopSet::default(), &mut Uninterrupted)?;
         let checksum = host.checksum()?;
         if (ran.status, checksum) != (end.status, end.checksum) {
-            return Err(Failure::Divergence(format!(
+            return Err(Failure::divergence(format!(
                 "a replay from a session image comes to another end\n  from the image at {}: {:?}, memory and registers {checksum:016x}\n  from the beginning: {:?}, memory and registers {:016x}",
                 from.point, ran.status, end.status, end.checksum
             )));

@@ -12,6 +12,7 @@ use relive_host::signal::{KernelAction, Mask};
 use tempfile::NamedTempFile;
 
 use super::*;
+use crate::failure::FailureClass;
 use crate::mode::Name;
 use crate::resource_limits::Limit as ResourceLimit;
 use crate::shm::Shm;
@@ -81,7 +82,7 @@ fn loaded(boot: Boot) -> Result<Box<Task>> {
 
 fn refusal(boot: Boot) -> String {
     match loaded(boot) {
-        Err(Failure::Setup(text)) => text,
+        Err(failure) if failure.class() == FailureClass::Setup => failure.text().to_owned(),
         other => panic!("{:?}", other.map(|_| ())),
     }
 }

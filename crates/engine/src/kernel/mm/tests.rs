@@ -4,7 +4,7 @@ use std::os::fd::AsRawFd;
 
 use libc::{SYS_brk, SYS_mmap, SYS_mremap, SYS_munmap};
 
-use crate::failure::Failure;
+use crate::failure::FailureClass;
 use crate::memory::Source;
 use crate::memory::content::ContentName;
 use crate::testing::{Guest, ModeQuery, machine};
@@ -103,7 +103,10 @@ fn a_map_that_the_kernel_refuses_has_its_errno_and_is_no_map_of_a_replay() {
     assert_eq!(guest.live(SYS_mmap, &args).ok(), refused(libc::EBADF));
     assert!(guest.task.log.extra.is_empty(), "a refusal has no data");
     let result = guest.told(SYS_mmap, &args, AT as i64, &name(1, "/a"));
-    assert!(matches!(result, Err(Failure::Setup(_))), "{result:?}");
+    assert!(
+        matches!(&result, Err(failure) if failure.class() == FailureClass::Setup),
+        "{result:?}"
+    );
 }
 
 #[test]
@@ -112,15 +115,27 @@ fn what_a_tape_tells_must_be_possible() {
     let host = 0x5500_0000;
     let args = [0, 4096, 3, ANON, NOTHING, 0];
     let result = guest.told(SYS_mmap, &args, host, &[]);
-    assert!(matches!(result, Err(Failure::Divergence(_))), "{result:?}");
+    assert!(
+        matches!(&result, Err(failure) if failure.class() == FailureClass::Divergence),
+        "{result:?}"
+    );
     let result = guest.told(SYS_mmap, &args, i64::MAX, &[]);
-    assert!(matches!(result, Err(Failure::Divergence(_))), "{result:?}");
+    assert!(
+        matches!(&result, Err(failure) if failure.class() == FailureClass::Divergence),
+        "{result:?}"
+    );
     let cut = guest.told(SYS_mmap, &[0, 4096, 1, PRIVATE, 3, 0], AT as i64, &[1; 39]);
-    assert!(matches!(cut, Err(Failure::Setup(_))), "{cut:?}");
+    assert!(
+        matches!(&cut, Err(failure) if failure.class() == FailureClass::Setup),
+        "{cut:?}"
+    );
     guest.map(AT, 0x1000);
     let args = [AT, 0x1000, 0x2000, 1];
     let result = guest.told(SYS_mremap, &args, host, &[]);
-    assert!(matches!(result, Err(Failure::Divergence(_))), "{result:?}");
+    assert!(
+        matches!(&result, Err(failure) if failure.class() == FailureClass::Divergence),
+        "{result:?}"
+    );
     let error = guest.told(SYS_mremap, &[AT, 0x1000, 0x2000, 1], -12, &[]);
     assert_eq!(error.ok(), Some(-12));
 }

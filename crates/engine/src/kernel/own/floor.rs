@@ -10,6 +10,7 @@ pub(in crate::kernel) fn may_be(task: &Task, fd: u64) -> bool {
 }
 
 /// Whether a descriptor is one of the host's.
+#[inline]
 pub(super) fn is_own(task: &Task, fd: i32) -> bool {
     may_be(task, fd as u64) && fds::own(task).any(|own| own == fd)
 }

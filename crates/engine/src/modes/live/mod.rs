@@ -18,7 +18,7 @@ use relive_host::signal::{self, die_of};
 use relive_host::{enter, sys};
 
 use crate::exits;
-use crate::failure::{Failure, Result, die};
+use crate::failure::{FailureClass, Result, die};
 use crate::flow::{End, Flow};
 use crate::kernel::generic::apply_mask;
 use crate::kernel::syscall;
@@ -46,7 +46,7 @@ pub fn prepare_thread(task: &mut Task) -> Result<()> {
 
 /// Gives the calling thread its signal stack.
 fn install_stack() -> Result<()> {
-    signal::install_stack().map_err(|_| Failure::NoMemory)
+    signal::install_stack().map_err(|_| FailureClass::NoMemory.into())
 }
 
 /// Runs a thread to its end; `begun`: whether it could begin. Returns only for a thread that is not the first of its

@@ -7,7 +7,7 @@ use relive_trace::{Kind, Origin, Start};
 
 use crate::call::clone_args::CloneArgs;
 use crate::call::reply::Reply;
-use crate::failure::{Failure, Result};
+use crate::failure::{FailureClass, Result};
 use crate::kernel::{namespaces, tasks};
 use crate::mode::Mode;
 use crate::ptrace::newcomers;
@@ -166,7 +166,7 @@ impl HostStack {
             )
         };
         if base < 0 {
-            return Err(Failure::NoMemory);
+            return Err(FailureClass::NoMemory.into());
         }
         Ok(Self { base: base as u64 })
     }

@@ -38,7 +38,7 @@ pub fn answer(task: &mut Task, call: &Call) -> Result<Begun> {
             ticks: t,
             ..
         }) if *t == ticks && matches!(nr, libc::SYS_execve | libc::SYS_execveat) => {
-            Some(Begun::Flow(Flow::Exec(bytes.to_vec())))
+            Some(Begun::Flow(Flow::exec(bytes)))
         }
         Some(Event {
             ticks: t,

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use relive_host::sys;
 
 use super::hook_state;
-use crate::failure::{Failure, Result};
+use crate::failure::{FailureClass, Result};
 use crate::machine::Machine;
 use crate::section::{Section, Shareable};
 use crate::sharing::processes::PROCESSES;
@@ -90,7 +90,7 @@ fn wait(shm: &Shm, child: &ProcessSlot) -> Result<()> {
         }
         sys::futex_wait(wake, seen, Some(100));
         if shm.failure().is_some() {
-            return Err(Failure::Elsewhere);
+            return Err(FailureClass::Elsewhere.into());
         }
     }
     concurrency.waiting.fetch_sub(1, Ordering::AcqRel);

@@ -183,14 +183,14 @@ fn arrive(task: &mut Task, position: EventPosition) -> Result<Flow> {
 }
 
 fn first_image(task: &mut Task) -> Result<Flow> {
-    let bytes = match task.tape.peek()?.map(|e| e.kind) {
-        Some(Kind::Exec(b)) => b.to_vec(),
+    let flow = match task.tape.peek()?.map(|e| e.kind) {
+        Some(Kind::Exec(image)) => Flow::exec(image),
         _ => {
             return Err(diverged(task, "a program without an image"));
         }
     };
     consume(task)?;
-    Ok(Flow::Exec(bytes))
+    Ok(flow)
 }
 
 /// A stop on the way to a position: only those that leave no event may come.

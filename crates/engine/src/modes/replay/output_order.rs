@@ -8,7 +8,7 @@ use super::hook_state;
 use super::report::divergence;
 use crate::call::Call;
 use crate::call::answer::Answer;
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, FailureClass, Result};
 use crate::kernel::stream_output;
 use crate::task::Task;
 
@@ -43,7 +43,7 @@ pub fn replay(task: &Task, call: &Call, answer: &Answer) -> Result<()> {
     let order = answer.order.unwrap_or(0);
     while turn.load(Ordering::Acquire) < order {
         if shm.failure().is_some() {
-            return Err(Failure::Elsewhere);
+            return Err(FailureClass::Elsewhere.into());
         }
         let seen = shm.header().wake.load(Ordering::Acquire);
         if turn.load(Ordering::Acquire) < order {
@@ -83,7 +83,7 @@ fn write_all(fd: i32, mut bytes: &[u8]) -> Result<()> {
             n if n == -(libc::EAGAIN as isize) => {
                 std::thread::sleep(std::time::Duration::from_millis(1))
             }
-            n if n == -(libc::EPIPE as isize) => return Err(Failure::Closed),
+            n if n == -(libc::EPIPE as isize) => return Err(FailureClass::Closed.into()),
             n => {
                 return Err(Failure::setup(format!(
                     "cannot write the replayed output to descriptor {fd}: {}",

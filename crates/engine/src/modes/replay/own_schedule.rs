@@ -244,7 +244,7 @@ fn apply(machine: &Machine, process: u32, writes: &Writes<'_>) -> Result<()> {
             super::watching::wrote(first, len);
         }
         memory.poke(at, bytes)?.map_err(|bad| {
-            Failure::Divergence(format!(
+            Failure::divergence(format!(
                 "shared memory of process {process} was recorded at {at:#x}, and nothing is mapped at {} in the replay",
                 bad.0
             ))

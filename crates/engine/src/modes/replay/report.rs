@@ -91,5 +91,5 @@ pub fn divergence(task: &Task, expected: &str, actual: &str) -> Failure {
             if i % 4 == 0 { "\n    " } else { " " }
         ));
     }
-    Failure::Divergence(text)
+    Failure::divergence(text)
 }

@@ -105,8 +105,8 @@ impl Session {
             Flow::ProcessEnd(_) if super::births::resume_parent(task)? => None,
             Flow::ProcessEnd(End::Code(code)) => Some(Ended::Code(code)),
             Flow::ProcessEnd(End::Signal(sig)) => Some(Ended::Signal(sig)),
-            Flow::Exec(bytes) => {
-                self.exec(task, &bytes)?;
+            Flow::Exec(image) => {
+                self.exec(task, &image.0)?;
                 None
             }
         })
@@ -175,7 +175,7 @@ impl Session {
     /// Gives the thread of a slot the turn, in place of the running task, which is returned.
     pub fn give_turn(&mut self, task: &mut Box<Task>, slot: u32) -> Result<Box<Task>> {
         let next = self.tasks.remove(&slot).ok_or_else(|| {
-            Failure::Divergence(format!(
+            Failure::divergence(format!(
                 "the schedule names thread {slot}, which does not exist in the replay"
             ))
         })?;
@@ -283,7 +283,7 @@ pub fn check_cut_off(process: u32) -> Result<()> {
             } = e.kind
             {
                 let what = super::report::show(&e);
-                return Err(Failure::Divergence(format!(
+                return Err(Failure::divergence(format!(
                     "the replay of process {process} stopped, although its recording goes on to: {what} (thread {})",
                     tape.id()
                 )));

@@ -123,8 +123,8 @@ impl Track {
         self.work += at.task.ctx.ticks().saturating_sub(event.ticks);
         event.slot = at.task.slot;
         event.parks = matches!(flow, Flow::Park);
-        if let Flow::Exec(bytes) = flow {
-            event.image = Some(Image::decode(bytes).map_err(Failure::setup)?);
+        if let Flow::Exec(image) = flow {
+            event.image = Some(Image::decode(&image.0).map_err(Failure::setup)?);
         }
         if event.parks {
             self.left.insert(event.slot, event.before);

@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant};
 
 use super::drive::Driver;
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, FailureClass, Result};
 use crate::guide::trials::{ThreadPlace, Trial, TrialOrder, TrialStanding};
 use crate::modes::replay::hook_state;
 use crate::modes::replay::linear::disagreement;
@@ -34,7 +34,7 @@ impl Driver {
             TrialOrder::Decide(text) => self.decide(&text)?,
             TrialOrder::Watch => self.watch()?,
             TrialOrder::Go => match self.go_on() {
-                Err(failure @ Failure::Divergence(_)) => {
+                Err(failure) if failure.class() == FailureClass::Divergence => {
                     failed = Some((failure, disagreement::in_replay(&mut self.at)));
                 }
                 other => other?,

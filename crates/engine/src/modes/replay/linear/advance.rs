@@ -226,7 +226,7 @@ fn is_at_call(task: &Task) -> bool {
 }
 
 fn circle(task: &Task) -> Failure {
-    Failure::Divergence(format!(
+    Failure::divergence(format!(
         "thread {} waits at tick {} for an operation of another thread, and so do all others: the recording does not say enough of their order",
         task.id(),
         task.ctx.ticks()

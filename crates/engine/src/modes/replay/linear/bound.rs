@@ -62,7 +62,7 @@ pub fn bound(
             } => {
                 let made = is_made(thread, op);
                 if at <= ops && !made {
-                    return Err(Failure::Divergence(format!(
+                    return Err(Failure::divergence(format!(
                         "thread {} has made its operation {at}, which follows operation {op} of thread {thread}, before that one",
                         task.slot
                     )));
