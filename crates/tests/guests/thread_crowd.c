@@ -1,4 +1,4 @@
-// relive: threads=yes
+// relive: threads=yes sketch=yes
 // Sixty-four threads at once, each with thread-locals and its own part of one array.
 #include "check.h"
 #include <pthread.h>

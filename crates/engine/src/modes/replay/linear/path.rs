@@ -140,6 +140,14 @@ impl Path {
         let here = before.take_while(|&&(m, at, _)| m == moments || at == last);
         here.take(count).map(|&(_, at, tick)| (at, tick)).collect()
     }
+
+    /// Number and tick of the last operations that follow those of others, at most `count` before the one of this
+    /// number. The last one comes first.
+    pub fn operations_before(&self, number: u64, count: usize) -> Vec<(u64, u64)> {
+        let end = self.operations.partition_point(|&(_, at, _)| at < number);
+        let before = self.operations[..end].iter().rev();
+        before.take(count).map(|&(_, at, tick)| (at, tick)).collect()
+    }
 }
 
 /// The paths of the threads of one process.
@@ -201,5 +209,7 @@ mod tests {
         // It stands in front of operation 6, and has been seen since the tick of that.
         assert_eq!(path.operations(5, 6, 3), [(6, 32)]);
         assert_eq!(path.operations(5, 7, 3), []);
+        assert_eq!(path.operations_before(6, 2), [(5, 31), (4, 30)]);
+        assert_eq!(path.operations_before(2, 2), []);
     }
 }

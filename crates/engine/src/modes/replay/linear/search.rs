@@ -18,6 +18,8 @@ pub const MOST: u32 = 128;
 const OPERATIONS: usize = 3;
 /// Ways before a disagreement that may have gone wrong unseen.
 const EARLIER: u64 = 2;
+/// Ticks before an operation at which the load may lie that decides whether it is made again.
+const RETRIED: u64 = 3;
 /// Ways before a disagreement on which a thread may have lost the processor, and how many of them are tried.
 const FARTHEST: u64 = 32;
 const PAUSES: usize = 6;
@@ -274,6 +276,15 @@ fn changes(
         let way = path.way(moments);
         for tick in [way.from.0, way.until.0] {
             all.push_back(vec![(place(at.thread, What::Way(moments)), tick)]);
+        }
+    }
+    // It has made an operation of a loop once more since, as a load in front of that came too early: which is seen
+    // by its ticks at the next event alone.
+    let first_here = operations.last().map_or(at.ops + 1, |&(op, _)| op);
+    for (op, tick) in path.operations_before(first_here, OPERATIONS) {
+        for back in 1..=RETRIED {
+            let wait = (place(at.thread, What::Operation(op)), tick.saturating_sub(back));
+            all.push_back(vec![wait]);
         }
     }
     all
