@@ -72,7 +72,7 @@ impl Course {
     }
 }
 
-/// What a tape says between two events of the course of its thread.
+/// An entry of a tape between two events, about the course of its thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Note {
     /// When the thread was at its next event, or at a tick.
@@ -112,7 +112,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// What is noted there; `None` if it is an event.
+    /// The note of an entry; `None` if it is an event.
     pub fn read(&mut self, ticks: u64, kind: &Kind<'_>) -> Option<Note> {
         Some(match *kind {
             Kind::Moment { event, since, took } => {

@@ -72,7 +72,7 @@ fn raise() -> Option<Limit> {
     raised.then_some(before)
 }
 
-/// Undoes what a [`Room`] has done: in a new host, before its guest runs.
+/// Undoes the change of a [`Room`]: in a new host, before its guest runs.
 pub fn restore(before: Option<Limit>) {
     if let Some(before) = before {
         set(before);

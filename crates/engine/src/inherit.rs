@@ -1,6 +1,6 @@
 //! The state that a new thread, a new process and a new program inherit: the rules of clone(2), fork(2),
 //! vfork(2) and execve(2), as functions from a description to a description. The same in all modes. They
-//! must never ask the kernel, and no other code may decide what is inherited.
+//! must never ask the kernel, and no other code may decide which state is inherited.
 //!
 //! | of a thread | thread | fork | vfork | exec | page |
 //! |---|---|---|---|---|---|

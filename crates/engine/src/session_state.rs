@@ -1,6 +1,6 @@
 //! The state of a recorded process at a position between two events, without the content of its memory:
-//! the plain data of a session image. It is made of the descriptions of tasks, process and memory. What
-//! is read may come from a stranger: it must be checked before anything is made of it.
+//! the plain data of a session image. It is made of the descriptions of tasks, process and memory. A state
+//! that is read may come from a stranger: it must be checked before anything is made of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
@@ -40,7 +40,7 @@ pub struct SessionState {
     pub turn: u32,
     /// The position on that tape, if there is one.
     pub schedule: Option<TapeMark>,
-    /// What the replay has done up to here.
+    /// The progress of the replay up to here.
     pub replayed: ReplayedState,
     /// Sum over memory and registers of all threads.
     pub sum: u64,

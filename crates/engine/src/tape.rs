@@ -46,7 +46,7 @@ impl Tape {
         }
     }
 
-    /// What the next event is, in short; `None` at the end of the tape.
+    /// The next event, in short; `None` at the end of the tape.
     ///
     /// # Errors
     /// A damaged trace.

@@ -46,7 +46,7 @@ pub fn run(
 /// The environment of a first program whose functions are bound when it starts. A function that is bound at its first
 /// call is bound by plain stores, and other threads find it so by plain loads: in a recording of threads that run
 /// together nothing would order them (ld.so(8)).
-/// Later programs get what their callers give them.
+/// Later programs get the environment that their callers give them.
 fn bound_at_start(mut env: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
     const NOW: &[u8] = b"LD_BIND_NOW=";
     if !env.iter().any(|variable| variable.starts_with(NOW)) {
@@ -122,7 +122,7 @@ fn load(
 }
 
 /// The thread that begins the program, with its process, as exec leaves them, but for memory and
-/// registers. What the process has of the standard streams becomes part of the image.
+/// registers. The standard streams that are open become part of the image.
 fn first_thread(
     machine: &'static Machine,
     go_on: Option<Continuation>,

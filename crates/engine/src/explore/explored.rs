@@ -1,4 +1,4 @@
-//! What a search has found out, kept in the trace: one line for each attempt, so that a search which was
+//! Results of a search, kept in the trace: one line for each attempt, so that a search which was
 //! interrupted goes on where it was. The search itself is a function of these lines. They may be a stranger's, and
 //! then they mislead a search, and no more than that: no order is believed because of them.
 
@@ -62,7 +62,7 @@ pub struct Explored {
 }
 
 impl Explored {
-    /// What is known of the orders of a trace.
+    /// The results for the orders of a trace.
     ///
     /// # Errors
     /// The file cannot be read or made.
@@ -183,7 +183,7 @@ impl Explored {
 
     /// Nothing of it is needed any more.
     pub fn forget(self) {
-        // What is left of it does no harm.
+        // A file that stays does no harm.
         let _ = std::fs::remove_file(&self.path);
     }
 }

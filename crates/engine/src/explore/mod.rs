@@ -1,6 +1,6 @@
 //! The search for an order of threads that a sketch does not say, on from where its first replay gave up: attempts
-//! go on from snapshots, several at the same time, what they find out is kept in the trace, and races are turned
-//! around first. What is tried next follows from what is known; snapshots, the number of attempts at the same time
+//! go on from snapshots, several at the same time, their results are kept in the trace, and races are turned
+//! around first. The next attempt follows from the known results; snapshots, the number of attempts at the same time
 //! and interruptions change the time alone. **An order is believed once a replay from the beginning has
 //! gone its way to the end and has written it.**
 
@@ -112,7 +112,7 @@ pub fn explore(
     Ok((end, attempts))
 }
 
-/// What a search needs to know next.
+/// The next result that a search needs.
 enum Need {
     /// How an order fares.
     Trial(Hints),
@@ -170,7 +170,7 @@ impl Exploration<'_> {
         }
     }
 
-    /// Takes in all that is known, in the order of the search. What it needs to know next.
+    /// Takes in all that is known, in the order of the search. Returns the next result that it needs.
     fn fold(&mut self, watcher: &mut dyn ExploreWatcher) -> Result<Need> {
         loop {
             if let Some(hints) = &self.looks {
@@ -249,7 +249,7 @@ impl Exploration<'_> {
             let known = purpose == Purpose::Agreement && self.explored.failed(&hints).is_some();
             let mut running = self.running.iter();
             let runs = running.any(|r| r.hints == hints && r.purpose == purpose);
-            // What is needed now waits for nobody.
+            // An attempt that is needed now waits for nobody.
             if !known && !runs && (n == 0 || self.running.len() < jobs) {
                 self.running.push(pool.begin(&hints, purpose)?);
             }

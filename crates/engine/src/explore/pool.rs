@@ -60,7 +60,7 @@ pub struct Running {
     host: ReplayProcess,
     /// Its decisions.
     pub hints: Hints,
-    /// What it is for.
+    /// Its purpose.
     pub purpose: Purpose,
     held: Vec<TrialSnapshot>,
     /// When the last snapshot was taken, and how long it took.
@@ -140,7 +140,7 @@ impl Pool {
         }]))
     }
 
-    /// The last one, for a look at what the program is.
+    /// The last one, for a look at the program.
     pub fn last(&mut self) -> &mut ReplayProcess {
         let last = self.0.len() - 1;
         &mut self.0[last].host

@@ -167,7 +167,7 @@ pub enum Request {
     SigInfo,
     /// The path of the program that runs, as the answer's bytes.
     Program,
-    /// Look for races from here on, with what is known before.
+    /// Look for races from here on, with hints about the program.
     LookForRaces(RaceHints),
     /// An order of a search for the turns of threads.
     Trial(TrialOrder),

@@ -1,5 +1,5 @@
-//! Messages about data races and orders of accesses: what is known before a replay that looks for them, and what
-//! it found.
+//! Messages about data races and orders of accesses: the hints for a replay that looks for them, and
+//! its findings.
 
 use serde::{Deserialize, Serialize};
 

@@ -156,7 +156,7 @@ fn wait(task: &mut Task, call: &Call, source: &SpliceSource) -> Result<i64> {
 }
 
 /// Appends up to `len` bytes from the source. They come through a pipe of the host, so that the kernel
-/// refuses here what it refuses the guest. Returns the number of bytes, or an errno (negative).
+/// refuses here the transfers that it refuses the guest. Returns the number of bytes, or an errno (negative).
 fn take(
     task: &Task,
     source: &SpliceSource,

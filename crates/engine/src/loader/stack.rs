@@ -62,8 +62,8 @@ pub fn auxv(exe: &Elf, (phdr, entry): (u64, u64), base: u64) -> Vec<(u64, u64)> 
     ]
 }
 
-/// The room that a signal frame of the guest's takes, from what one takes natively: without the components of the
-/// processor's state that the guest has not.
+/// The room that a signal frame of the guest's takes, from the room that one takes natively: without the components
+/// of the processor's state that the guest has not.
 fn least_signal_stack(natively: u64) -> u64 {
     let missing = cpu::native_xsave_size().saturating_sub(cpu::xsave_size());
     match natively {

@@ -120,7 +120,7 @@ impl<'a> ContentName<'a> {
         self.shown.as_ref().ok_or_else(lacks)
     }
 
-    /// The trace's copy of the whole file, if that is what the map shows.
+    /// The trace's copy of the whole file, if the map shows that.
     pub fn copy(&self) -> Option<FileId> {
         match self.shown {
             Some(KeptContent::Whole(id)) => Some(id),

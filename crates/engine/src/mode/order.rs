@@ -11,8 +11,8 @@ pub type PrecedingOp = (u32, u64);
 
 /// The order of changes to objects that processes share and that a replay computes again.
 pub trait Order: Sync {
-    /// The task is about to make a call of which a replay computes an effect on what the threads of its
-    /// process share. Until [`Order::release`] no other thread makes one. Waits at rest.
+    /// The task is about to make a call of which a replay computes an effect on state that the threads of
+    /// its process share. Until [`Order::release`] no other thread makes one. Waits at rest.
     ///
     /// # Errors
     /// The order of the call is lost.

@@ -2,7 +2,7 @@
 //! the host of its tracee.
 //!
 //! - The tracer's calls, and the SIGCHLD that it gets, are events of its tape, with their results.
-//! - A tracee's stop leaves no event. What its tracer changes during a stop is one ([`change`]).
+//! - A tracee's stop leaves no event. A change by its tracer during a stop is one ([`change`]).
 //!
 //! So a replay of either needs nothing of the other, and nothing here but [`change::replay`] runs in one.
 

@@ -1,5 +1,5 @@
-//! The registers of a stopped tracee as ptrace(2) shows them (`struct user_regs_struct`), and what a
-//! tracer may change of them. Must never load a value that the guest could not have loaded itself.
+//! The registers of a stopped tracee as ptrace(2) shows them (`struct user_regs_struct`), and the
+//! changes that a tracer may make. Must never load a value that the guest could not have loaded itself.
 
 use relive_host::{Reg, cpu, layout};
 

@@ -58,7 +58,7 @@ pub mod event {
     pub const STOP: u32 = 128;
 }
 
-/// What a tracer asks its stopped tracee.
+/// Requests of a tracer to its stopped tracee.
 pub mod ask {
     pub const READ: u32 = 1;
     pub const WRITE: u32 = 2;

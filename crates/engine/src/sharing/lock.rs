@@ -71,7 +71,7 @@ impl Lock {
         }
         let seen = word.load(Ordering::Acquire);
         let dead = seen != 0 && dead_thread(seen & !CONTENDED);
-        // Lazily: a guard that is made and dropped would free what another one holds.
+        // Lazily: a guard that is made and dropped would free the lock of another holder.
         (dead && swap(seen, tid).is_ok()).then(|| LockGuard(word))
     }
 }

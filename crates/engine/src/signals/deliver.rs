@@ -181,7 +181,7 @@ fn deliver_untraced(
     Ok(Flow::Continue)
 }
 
-/// What a signal does when it is delivered.
+/// The effect of a signal when it is delivered.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum SignalEffect {
     None,

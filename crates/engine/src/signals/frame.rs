@@ -144,7 +144,7 @@ pub struct Bad {
     pub refused: Option<u64>,
 }
 
-/// Restores what `push` saved (rt_sigreturn(2)); returns the mask to set.
+/// Restores the state that `push` saved (rt_sigreturn(2)); returns the mask to set.
 ///
 /// # Errors
 /// The frame, or a part of it, is bad. As in the kernel, the parts before that are restored.

@@ -1,5 +1,5 @@
-//! The memory map as plain data that can be written and read back. What is read may come from a stranger:
-//! a map that could not be is none.
+//! The memory map as plain data that can be written and read back. A map that is read may come from a
+//! stranger: one that cannot exist is rejected.
 
 use relive_host::layout;
 use serde::{Deserialize, Serialize};

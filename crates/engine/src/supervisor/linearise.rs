@@ -138,7 +138,7 @@ fn attempt(
     match replay_into(&options, Some(exact)) {
         Ok(replayed) => Ok(replayed),
         Err(failed) => {
-            // What is left of it is no recording, and is emptied before the next attempt.
+            // Its remains are no recording. If they stay, the next attempt removes them.
             let _ = std::fs::remove_dir_all(folder);
             Err(failed)
         }

@@ -83,7 +83,7 @@ pub fn replay(options: &ReplayOptions<'_>) -> Result<Replayed> {
     replay_into(options, None).map_err(|failed| failed.failure)
 }
 
-/// Where a replay that linearises writes the exact tapes, and what a search has decided.
+/// Where a replay that linearises writes the exact tapes, and the decisions of a search.
 pub struct Exact<'a> {
     /// The writer of the tapes.
     pub writer: TraceWriter,

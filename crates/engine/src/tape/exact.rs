@@ -1,5 +1,5 @@
-//! The exact tape of a thread: what a replay writes that has found the turns of threads which were recorded at the
-//! same time. Each event is copied when it has happened, with the turns between them.
+//! The exact tape of a thread: the output of a replay that has found the turns of threads which were recorded at
+//! the same time. Each event is copied when it has happened, with the turns between them.
 
 use relive_trace::{Event, Kind, Readings, Syscall};
 

@@ -26,7 +26,7 @@ pub struct TapeOut {
     scratch: Vec<u8>,
     short: Short,
     events: u32,
-    /// What the thread has read from clocks since its last event.
+    /// The thread's readings of clocks since its last event.
     pub readings: Kept,
     /// When it was where, where threads run at the same time.
     pub course: Option<Course>,
@@ -140,7 +140,7 @@ impl TapeOut {
         })
     }
 
-    /// Appends an event, and before it what has been read from clocks.
+    /// Appends an event, and before it the readings of clocks.
     ///
     /// # Errors
     /// No supervisor stores it.
@@ -150,7 +150,7 @@ impl TapeOut {
         self.append(event)
     }
 
-    /// Writes what has been read from clocks. The thread stands at tick `ticks`, and does not
+    /// Writes the readings of clocks. The thread stands at tick `ticks`, and does not
     /// run before its next event.
     ///
     /// # Errors

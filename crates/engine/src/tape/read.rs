@@ -15,11 +15,11 @@ use crate::shm::Logged;
 /// A tape being read.
 pub struct TapeIn {
     reader: TapeReader,
-    /// What the thread reads from clocks before its next event.
+    /// The thread's readings of clocks before its next event.
     pub readings: Batch,
     /// The next event is one of readings, which have been loaded.
     loaded: bool,
-    /// What is noted of its course up to the next event.
+    /// Notes of its course up to the next event.
     pub notes: VecDeque<Note>,
     clock: Clock,
     /// The last moment behind the thread: its tick, and when it was.
@@ -171,7 +171,7 @@ impl TapeIn {
         self.pass()
     }
 
-    /// Goes past what is no event of the thread.
+    /// Goes past an entry that is no event of the thread.
     fn pass(&mut self) -> Result<bool> {
         self.advance()?;
         // No event of the thread, but one of the tree.

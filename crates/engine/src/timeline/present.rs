@@ -77,7 +77,7 @@ impl Timeline {
         let bound = available_memory() / MEMORY_PART;
         let images = match changes {
             None => image_list::of(&trace, &follow.chain)?,
-            // They have no part in what others write.
+            // They have no part in the writes of others.
             Some(_) => Vec::new(),
         };
         let snapshots = Snapshots::new(Snapshot { status, host }, FIRST_GAP, bound);

@@ -1,4 +1,4 @@
-//! The files of `/proc` that show the guest: what is opened, read and refused in their place.
+//! The files of `/proc` that show the guest: opens, reads and refusals in their place.
 
 use std::fs::File;
 use std::io::Read;
@@ -199,7 +199,7 @@ fn memory_is_opened_and_physical_pages_are_not_shown() {
     let opened = guest.opens(SYS_open, &[AT, libc::O_RDWR as u64]);
     assert!(opened.is_ok());
     assert!(machine().descriptor_kinds.may_be_memory());
-    // What would be written there is on no tape.
+    // Writes to it would be on no tape.
     let mut sleep = std::process::Command::new("sleep")
         .arg("100")
         .spawn()

@@ -48,7 +48,7 @@ fn to_tracee(task: &mut Task, call: &Call) -> Result<i64> {
         read_vector(task, call.args[3], call.args[4]),
     );
     let (Ok(here), Ok(there)) = vectors else {
-        // The kernel says what is wrong with them, and must not find the second in the host's memory.
+        // The kernel names the error in them, and must not find the second in the host's memory.
         let mut cut = *call;
         cut.args[3] = NOWHERE;
         return generic(task, &cut);

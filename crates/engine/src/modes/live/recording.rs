@@ -1,4 +1,4 @@
-//! What every recorder logs in the same way: calls that only answer, values of instructions, readings of
+//! Events that every recorder logs in the same way: calls that only answer, values of instructions, readings of
 //! clocks. Must never decide which thread runs.
 
 use relive_host::reading::Entry;

@@ -50,7 +50,7 @@ pub fn main(machine: &'static Machine) -> Result<Infallible> {
         .as_ref()
         .and_then(|guide| Some((guide.goal(), guide.image?)));
     let image = image.map(|(process, work)| ImageReader::open(&machine.trace, process, work));
-    // What is wrong with it is the answer to the first order.
+    // Its failure is the answer to the first order.
     let image = image.map(|opened| opened.map_err(useless));
     let foreign = other_writers::open(follow.as_deref().unwrap_or_default())?;
     broker::attach()?;

@@ -1,5 +1,5 @@
 //! The sites of a recorded tree: addresses of instructions by which threads have met, in the shared
-//! memory. A set that only grows, of bounded size; what finds no room is left out.
+//! memory. A set that only grows, of bounded size; a site that finds no room is left out.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

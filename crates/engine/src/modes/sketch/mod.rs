@@ -51,7 +51,7 @@ const ALONE: i64 = 1 << 22;
 /// The mode of `relive record --mode sketch`.
 pub struct Sketch {
     shm: Shm,
-    /// What the threads of the process share and a replay computes: one object for all of it.
+    /// The state that threads of the process share and a replay computes: one object for all of it.
     shared: Object,
     /// The actions of signals, which a thread that takes a signal finds under the lock of the process's state.
     actions: Version,
@@ -267,7 +267,7 @@ impl Order for Sketch {
             self.follows(task, before, true)?;
         }
         if self.turns().is_some() {
-            // What orders it from here on is its turn.
+            // Its turn orders it from here on.
             self.shared.release(task);
             self.back_in_call(task)?;
         }

@@ -35,7 +35,7 @@ pub fn serve(begun: Result<(Stepper, Track)>, guide: &Guide) -> Result<()> {
         // The answer to the first order says why there is no replay.
         Err(failure) => {
             if channel.receive().is_some() {
-                // Whoever is gone by now needs no answer.
+                // A client that is gone by now needs no answer.
                 let _ = channel.send(&Response::Failed(failure), &[]);
             }
             return Ok(());

@@ -43,11 +43,11 @@ pub fn state(image: &ImageReader, process: u32) -> Result<SessionState> {
     }
 }
 
-/// Whether a replay is what its image says: described now, it has the same description, and its memory
+/// Whether a replay agrees with its image: described now, it has the same description, and its memory
 /// and registers have the same checksum.
 ///
 /// # Errors
-/// It is not.
+/// It does not.
 pub fn check(at: &Stepper, track: &Track, state: &SessionState) -> Result<()> {
     match capture(at, track.capture())? {
         Some(again) if again == *state => Ok(()),
@@ -88,7 +88,7 @@ pub fn tasks(machine: &'static Machine, state: &SessionState) -> Result<Vec<Task
     state.threads.iter().map(task).collect()
 }
 
-/// Brings memory to what it was; the calling thread is ready for a task, so that a write which
+/// Brings memory to the state of the image; the calling thread is ready for a task, so that a write which
 /// fails has an answer.
 ///
 /// # Errors
@@ -147,7 +147,7 @@ impl From<Refused> for Failure {
     }
 }
 
-/// What a region shows, and where in it, if not zeros.
+/// The file that a region shows, and the offset in it, if not zeros.
 fn source(machine: &Machine, objects: &Objects, region: &Region) -> Result<Option<(File, u64)>> {
     if !region.shared {
         let copy = |id: FileId| copy_of(machine, id).map(|file| (file, region.offset));

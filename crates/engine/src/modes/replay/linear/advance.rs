@@ -19,7 +19,7 @@ use crate::task::Task;
 /// The bytes of the instruction.
 const SYSCALL: [u8; 2] = [0x0f, 0x05];
 
-/// What the running thread does next.
+/// The next step of the running thread.
 pub enum Step {
     /// It goes on to its next event as in any replay.
     Event,
@@ -207,8 +207,8 @@ impl Stepper {
 }
 
 /// How a thread at tick `now` runs towards an operation behind tick `ticks`, in front of which it has to wait. Where it
-/// waits from some ticks before that on, its operation before that one may lie between two ticks, and what it loads from
-/// there on has to wait: it goes by steps.
+/// waits from some ticks before that on, its operation before that one may lie between two ticks, and its loads from
+/// there on have to wait: it goes by steps.
 fn toward_operation(now: u64, from: Option<u64>, ticks: u64) -> Toward {
     const NEAR: u64 = 4;
     match from {

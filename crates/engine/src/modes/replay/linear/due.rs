@@ -23,7 +23,7 @@ pub struct Linear {
     waiting: BTreeSet<u32>,
     /// Threads that have nothing left to do.
     over: BTreeSet<u32>,
-    /// What a search has decided.
+    /// The decisions of a search.
     hints: Hints,
     /// The thread that has left the recording, if it is not the running one.
     pub blamed: Option<u32>,

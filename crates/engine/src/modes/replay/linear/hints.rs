@@ -1,4 +1,4 @@
-//! What a search has decided where moments alone led to a disagreement: how a thread goes from one moment to the
+//! Decisions of a search where moments alone led to a disagreement: how a thread goes from one moment to the
 //! next, and on which side of another thread's operation its way to an operation lies. Decisions are handed to a
 //! replay by the environment of its first host process. Must never make a replay believe anything: each event is
 //! checked with hints as without them.
@@ -29,7 +29,7 @@ pub struct Place {
     pub process: u32,
     /// Index of the thread.
     pub thread: u32,
-    /// What is decided.
+    /// The decision.
     pub what: What,
 }
 

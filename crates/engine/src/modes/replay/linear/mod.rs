@@ -1,6 +1,6 @@
 //! Linearising: a replay of threads that were recorded at the same time finds an order of turns that agrees with all
 //! that the recording says, and writes it down as exact tapes. It runs one thread at a time, as every replay:
-//! up to the next place where the recording says when the thread was there or what it came after, then the
+//! up to the next place where the recording says when the thread was there or which operation it came after, then the
 //! thread that was due first.
 //!
 //! Edges are obeyed, moments are a guess: whether it was right the events tell, each with its ticks and its

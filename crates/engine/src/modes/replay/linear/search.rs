@@ -36,7 +36,7 @@ struct FailedOrder {
     at: Disagreement,
     /// When the thread that left the recording should have come to its next moment: so far the attempt agreed.
     agreed: u64,
-    /// What has not been tried from here, the most promising first.
+    /// Decisions that have not been tried from here, the most promising first.
     changes: VecDeque<NewDecisions>,
 }
 
@@ -100,7 +100,7 @@ impl Search {
         }
     }
 
-    /// What to try next, and what will be if nothing of that agrees for longer: at most so many.
+    /// The decisions to try next, and those to try if none of them agrees for longer: at most so many.
     #[must_use]
     pub fn ahead(&self, count: usize) -> Vec<Hints> {
         let mut all: Vec<&FailedOrder> = self.failed.iter().collect();
@@ -124,8 +124,8 @@ impl Search {
         next
     }
 
-    /// What to try next: from the attempt that agreed for longest, with the fewest decisions; `None` if nothing
-    /// is left to be tried, or too much has been.
+    /// The decisions to try next: from the attempt that agreed for longest, with the fewest decisions; `None` if
+    /// nothing is left to be tried, or too much has been.
     pub fn next(&mut self) -> Option<Hints> {
         if self.attempts() >= MOST {
             return None;
@@ -144,7 +144,7 @@ impl Search {
     }
 }
 
-/// Orders in which a thread goes round a loop as often as in the recording before it sees what another one has
+/// Orders in which a thread goes round a loop as often as in the recording before it sees a value that another one has
 /// stored: it saw that at a tick too soon or too late by as many ticks as it is from its event. The most promising
 /// comes last.
 fn seen_later(at: &Disagreement, race: &Race, threads: &BTreeMap<u32, Path>) -> Vec<NewDecisions> {

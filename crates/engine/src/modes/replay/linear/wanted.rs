@@ -8,8 +8,8 @@ use crate::failure::{Failure, Result};
 /// with [`TRIAL`].
 pub const VARIABLE: &str = "RELIVE_LINEARISE";
 
-/// In place of decisions: they are told later, and the replay writes nothing down. What it finds is tried again,
-/// by one that does.
+/// In place of decisions: they are told later, and the replay writes nothing down. An order that it finds is
+/// tried again, by one that does.
 pub const TRIAL: &str = "trial";
 
 /// Whether the turns that are found are written down. One variable says it with all else: a second one that a

@@ -386,7 +386,7 @@ impl Detector {
         }
     }
 
-    /// What was found so far.
+    /// The races found so far.
     pub fn races(&self) -> Races {
         Races {
             races: self.races.clone(),

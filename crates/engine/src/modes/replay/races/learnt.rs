@@ -11,7 +11,7 @@ const MOST: usize = 4096;
 /// Races that are kept, the last ones.
 const LAST: usize = 64;
 
-/// What a detector learns.
+/// The places that a detector learns.
 #[derive(Default)]
 pub struct Learnt {
     /// Bytes that threads synchronise by, by word. Unlike those of the shadow they keep their past.

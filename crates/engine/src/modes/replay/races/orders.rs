@@ -1,6 +1,6 @@
 //! The orders of a recording that may be turned around: accesses of two threads to the same word, one of them a
 //! write, in the order of the recording. Atomic instructions count as all others: an order of locks is one too.
-//! Left out is what cannot come in another order, because a thread began after it, or ended and was joined
+//! Left out is an access that cannot come in another order, because a thread began after it, or ended and was joined
 //! before it. A list to try, and nothing more: locks may forbid an order that is on it.
 
 use std::collections::{HashMap, HashSet};
@@ -20,7 +20,7 @@ const MOST_ACCESSES: u64 = 20_000_000;
 /// Bytes of one access that are looked at.
 const MOST_BYTES: u64 = 512;
 
-/// What threads have accessed so far.
+/// The accesses of threads so far.
 #[derive(Default)]
 pub struct Orders {
     /// Accesses of each word, each thread's instruction once.

@@ -67,7 +67,7 @@ impl Stops for Racing {
         let begins = matches!(due, DueEvent::Stop(Stop::Syscall { .. }));
         self.call = (begins || matches!(due, DueEvent::Resumed)).then(|| called(&at.task));
         tracking::with(|t| {
-            // What an ending thread has written, for instance: its thread id's word synchronises.
+            // Writes of an ending thread, for instance: its thread id's word synchronises.
             t.written.clear();
             t.enter(&mut at.task)?;
             match (due, &self.call) {

@@ -35,7 +35,7 @@ impl HappensBefore for Made {
         self.time == 0
     }
 
-    /// Whether it is ordered before what a thread with this clock does now.
+    /// Whether it is ordered before an access that a thread with this clock makes now.
     fn is_before(&self, now: &VectorClock) -> bool {
         self.time <= now.of(self.thread.into())
     }

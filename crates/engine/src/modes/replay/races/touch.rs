@@ -46,7 +46,7 @@ pub struct Touch {
     pub call: Option<u32>,
 }
 
-/// What became of an access.
+/// The outcome of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TouchOutcome {
     /// Nothing new will come of it before the thread's next release or turn.

@@ -31,7 +31,7 @@ pub struct Tracking {
     on: bool,
     /// Memory that the call in flight has written, and nobody has looked at.
     pub written: Vec<(u64, u64)>,
-    /// What earlier programs of the process did.
+    /// Races of earlier programs of the process.
     before: Races,
 }
 
@@ -233,7 +233,7 @@ impl Tracking {
         }
     }
 
-    /// What was found so far.
+    /// The races found so far.
     pub fn races(&self) -> Races {
         let mut races = self.before.clone();
         let now = self.detector.races();
