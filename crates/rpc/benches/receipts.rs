@@ -1,4 +1,4 @@
-//! What a receipt and a primitive cost: nanoseconds, the median of rounds by turns with off, and bytes on
+//! The cost of a receipt and of a primitive: nanoseconds, the median of rounds by turns with off, and bytes on
 //! the tape. `cargo bench -p relive-rpc`.
 
 #![allow(missing_docs)]

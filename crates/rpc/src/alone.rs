@@ -35,7 +35,7 @@ pub struct Incoming {
     pub entry: Name,
     /// `None`: it came from outside of all recorded processes.
     pub header: Option<Header>,
-    /// Whether it was answered in the recording: what handles it has an end.
+    /// Whether it was answered in the recording: its handler has an end.
     pub is_answered: bool,
     pub(crate) parts: Parts,
 }
@@ -48,7 +48,7 @@ impl Incoming {
 }
 
 impl Session {
-    /// What brings the requests in a replay of this process alone; `None` in any other session. To be asked
+    /// The source of requests in a replay of this process alone; `None` in any other session. To be asked
     /// for once.
     pub fn requests(&self) -> Option<Requests> {
         let replayer = self.alone()?;

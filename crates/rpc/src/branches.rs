@@ -1,8 +1,8 @@
-//! The macro over several branches. It names what it is made of by the crate's root, so no other file may take
+//! The macro over several branches. It names its parts by the crate's root, so no other file may take
 //! anything from this one.
 
-/// Runs several futures side by side until one ends, and then what belongs to it, with its result: `tokio`'s
-/// macro of that name, of which a replay takes the branch that was taken. It gives what that gives, as an
+/// Runs several futures side by side until one ends, and then its branch, with its result: `tokio`'s
+/// macro of that name, of which a replay takes the branch that was taken. It has the value of that macro, as an
 /// `Ok`; the futures run as children of the current task, as those of [`select()`], which it is made of.
 ///
 /// ```

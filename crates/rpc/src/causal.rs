@@ -11,8 +11,8 @@ use crate::name::NameId;
 use crate::record::{LaneKind, StreamId};
 use crate::tape::{End, Lane, Tape};
 
-/// For each tape the epoch from which on it is to be left out, so that all that is left has what it depends
-/// on, on whichever tape: the last consistent cut.
+/// For each tape the epoch from which on it is to be left out, so that all records that are left have those they
+/// depend on, on whichever tape: the last consistent cut.
 pub(crate) fn cut(tapes: &[Tape]) -> Vec<u64> {
     let places: HashMap<NameId, usize> = tapes
         .iter()
@@ -40,7 +40,7 @@ pub(crate) fn cut(tapes: &[Tape]) -> Vec<u64> {
 
 /// Takes receipts without a cause off the ends of lanes; says how many.
 ///
-/// Tapes that were ended in order lack nothing: what they do not explain is no loss.
+/// Tapes that were ended in order lack nothing: a receipt that they do not explain is no loss.
 pub fn close(tapes: &mut [Tape]) -> usize {
     let mut there: HashMap<(NameId, NameId), u64> = HashMap::new();
     let mut cut = HashMap::new();
@@ -84,7 +84,7 @@ fn receives(lane: &Lane) -> bool {
     matches!(lane.kind, LaneKind::Entry | LaneKind::Exclusive) && !lane.receipts.is_empty()
 }
 
-/// Whether the tape has what a replay without peers needs, as far as that can be seen.
+/// Whether the tape has the payloads for a replay without peers, as far as that can be seen.
 pub(crate) fn is_enough(tape: &Tape) -> bool {
     let mut lanes = tape.lanes.iter();
     lanes.any(|lane| !lane.payloads.is_empty()) || !tape.lanes.iter().any(receives)

@@ -1,4 +1,4 @@
-//! The debug mode's knowledge: who holds which gate, and which state was reached while holding which.
+//! The debug mode's knowledge: the holder of each gate, and the gates held at each access of a state.
 //!
 //! It is the algorithm of Eraser (Savage and others, 1997) over gates in place of locks: each watched
 //! state has a set of candidates, the gates that were held at every access so far. When none is left,
@@ -17,7 +17,7 @@ use crate::name::{Name, NameId};
 pub struct Finding {
     /// The state.
     pub state: Name,
-    /// Who reached it, holding what: the access before, and the one that shows it.
+    /// Its accesses, with their tasks and gates: the one before, and the one that shows it.
     pub accesses: [String; 2],
 }
 
@@ -33,7 +33,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Who has a gate that lets one in at a time.
+/// The holder of a gate that lets one in at a time.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Holder {
     /// The handler of a request, with all that it starts while it runs.
@@ -63,7 +63,7 @@ impl Names for Inner {
     }
 }
 
-/// What is known of one watched state.
+/// The accesses so far of one watched state.
 #[derive(Default)]
 pub(crate) struct Watched {
     /// The root that made it ready, for as long as no other task has come.

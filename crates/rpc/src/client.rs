@@ -63,7 +63,7 @@ impl Outgoing {
         })
     }
 
-    /// What the task does with the answer depends on what its giver recorded.
+    /// The task's operations after the answer depend on the records of its giver.
     #[cfg(feature = "tower")]
     pub(crate) fn depends(&self, mark: Mark) {
         self.task.depends(mark);
@@ -115,7 +115,7 @@ impl Outgoing {
         }
     }
 
-    /// What the recording has of the answer ends too early: it came behind its end.
+    /// The recorded part of the answer ends too early: the rest came behind the recording's end.
     pub(crate) async fn cut(&self) -> Halt {
         self.task.until_end(std::future::pending::<()>()).await
     }
@@ -180,7 +180,7 @@ pub async fn exchange<E: Display, F: Future<Output = Result<Vec<u8>, E>>>(
     request.end(answer.map_err(failed)).await
 }
 
-/// For transports: the answer that the current task gets depends on what its giver recorded up to this
+/// For transports: the answer that the current task gets depends on its giver's records up to this
 /// mark. To be called before the task goes on with the answer.
 pub fn depend(mark: Mark) {
     if let Some(task) = Task::current() {

@@ -37,7 +37,7 @@ impl Encoder {
         }
     }
 
-    /// What follows belongs to this epoch; they only grow.
+    /// The following records belong to this epoch; epochs only grow.
     #[inline]
     pub fn epoch(&mut self, out: &mut Vec<u8>, epoch: u64) {
         if epoch != self.epoch {
@@ -100,7 +100,7 @@ impl Encoder {
         put_bytes(out, value);
     }
 
-    /// What follows depends on what another process recorded.
+    /// The following records depend on those of another process.
     pub fn depends(&mut self, out: &mut Vec<u8>, mark: Mark) {
         out.push(tag::DEFINE | tag::DEPENDS);
         out.extend_from_slice(&mark.process.get().to_le_bytes());

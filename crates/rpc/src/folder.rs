@@ -8,8 +8,8 @@ use crate::causal;
 use crate::outcome::OpenError;
 use crate::tape::{SUFFIX, Tape, TapeError};
 
-/// All tapes of a recording, in the order of their names. Where some are cut, what depends on what they
-/// lack is left out of the others.
+/// All tapes of a recording, in the order of their names. Where some are cut, records that depend on
+/// missing ones are left out of the others.
 pub fn read_all(dir: &Path) -> Result<Vec<Tape>, OpenError> {
     let failed = |error: io::Error| OpenError::Tape(dir.to_owned(), error.into());
     let mut paths = Vec::new();
@@ -41,7 +41,7 @@ pub(crate) fn create(dir: &Path, path: &Path) -> io::Result<File> {
     let (mut folder, mut file) = (DirBuilder::new(), OpenOptions::new());
     folder.recursive(true);
     file.write(true).create_new(true);
-    // What services are asked and answer is nobody else's business.
+    // Requests and answers of services are nobody else's business.
     #[cfg(unix)]
     {
         use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};

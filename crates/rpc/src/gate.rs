@@ -33,7 +33,7 @@ pub(crate) enum Side {
     Replay(Arc<ReplayGate>),
 }
 
-/// Who comes to a gate.
+/// A request that comes to a gate.
 pub(crate) struct Arrival<'a> {
     /// Which entry point it comes to.
     pub(crate) entry: &'a Name,

@@ -60,7 +60,7 @@ pub struct Divergence {
     pub actual: String,
     /// The last requests that the lane admitted, oldest first.
     pub last: Vec<String>,
-    /// Who waits for whom, one sentence each; of a request that does not come.
+    /// The waits at gates, one sentence each; of a request that does not come.
     pub waits: Vec<String>,
 }
 
@@ -94,7 +94,7 @@ pub enum Halt {
     /// The replay left its recording; the first divergence of the session.
     #[error("{0}")]
     Diverged(Arc<Divergence>),
-    /// The recording has no more receipts of this process: what comes now lies behind its end.
+    /// The recording has no more receipts of this process: operations from now on lie behind its end.
     #[error("the recording of this process ends here")]
     Over,
     /// The task was cancelled in the recording before it did this.

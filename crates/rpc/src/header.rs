@@ -7,8 +7,8 @@
 //! in each digit, the last ones first, and all but the last digit have the sixth bit. **Every character
 //! costs each side of HTTP/2 some 15 instructions, and nothing of the line is the same twice.**
 //!
-//! Anybody may have written the line: what [`Header::parse`] accepts is exactly what
-//! [`Header::to_text`] writes, it looks at no more than [`HEADER_MAX`] bytes, and allocates nothing.
+//! Anybody may have written the line: [`Header::parse`] accepts exactly the lines that
+//! [`Header::to_text`] writes, looks at no more than [`HEADER_MAX`] bytes, and allocates nothing.
 
 use std::fmt;
 
@@ -34,14 +34,14 @@ const KNOWN: usize = 4;
 /// Epochs that marks do not tell apart.
 const TOGETHER: u64 = 2;
 
-/// No clock goes as far; what a peer makes up is not followed.
+/// No clock goes as far; an epoch that a peer makes up is not followed.
 const EPOCH_MAX: u64 = 1 << 62;
 
 const VERSION: u8 = b'4';
 
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/// What a digit stands for; [`NO_DIGIT`]: nothing.
+/// The value of a digit; [`NO_DIGIT`]: none.
 const VALUES: [u8; 256] = {
     let mut values = [NO_DIGIT; 256];
     let mut at = 0;
@@ -53,7 +53,7 @@ const VALUES: [u8; 256] = {
 };
 const NO_DIGIT: u8 = 0xff;
 
-/// What the second character says.
+/// The bits of the second character.
 mod flag {
     /// The origin is a gate; else a root.
     pub const GATE: u8 = 1;
@@ -95,8 +95,8 @@ pub struct Header {
     pub known: Option<u32>,
 }
 
-/// How far a process's recording was when it sent something: of processes that are killed, what depends
-/// on a lost epoch is left out of the replay. Requests carry it in their [`Header`]; it goes with answers
+/// How far a process's recording was when it sent something: of processes that are killed, records that
+/// depend on a lost epoch are left out of the replay. Requests carry it in their [`Header`]; it goes with answers
 /// as a text of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mark {
@@ -113,7 +113,7 @@ impl Mark {
         Self { epoch, ..self }
     }
 
-    /// The epoch that whoever depends on this one is in at least, so that of processes that are killed all
+    /// The least epoch of a process that depends on this one, so that of processes that are killed all
     /// can be cut at the same epoch: Lamport's clock. `None`: nobody can be there.
     pub(crate) fn reaches(self) -> Option<u64> {
         (self.epoch < EPOCH_MAX).then_some(self.epoch & !(TOGETHER - 1))
@@ -134,7 +134,7 @@ impl Mark {
         text
     }
 
-    /// Reads what [`Self::to_text`] writes, and nothing else.
+    /// Reads the text of [`Self::to_text`], and nothing else.
     pub fn parse(text: &[u8]) -> Result<Self, Malformed> {
         let mut line = Line(text);
         let mark = Self {
@@ -253,7 +253,7 @@ impl Header {
         text
     }
 
-    /// Reads what [`Self::to_text`] writes, and nothing else.
+    /// Reads the text of [`Self::to_text`], and nothing else.
     pub fn parse(text: &[u8]) -> Result<Self, Malformed> {
         if text.len() > HEADER_MAX {
             return Err(Malformed("the header is too long"));
@@ -301,7 +301,7 @@ impl Header {
     }
 }
 
-/// What is left of a line.
+/// The rest of a line.
 struct Line<'a>(&'a [u8]);
 
 impl Line<'_> {

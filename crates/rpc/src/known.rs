@@ -1,7 +1,7 @@
-//! How far other processes' recordings are known to be: what this one has noted to depend on.
+//! How far other processes' recordings are known to be: the epochs that this one has noted to depend on.
 //!
 //! Each answer asks, so that the common case is a look without a lock; once in an epoch of a peer the
-//! answer is no. **Who learns notes first, and only then says so here.**
+//! answer is no. **A task that learns of an epoch notes it first, and only then says so here.**
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -14,7 +14,7 @@ const PEERS_MAX: usize = 64;
 /// See the module's page.
 pub(crate) struct Known([Place; PEERS_MAX]);
 
-/// What is known of one process.
+/// The last epoch known of one process.
 pub(crate) struct Place {
     /// 0: of none yet.
     process: AtomicU64,
@@ -65,7 +65,7 @@ impl Known {
 }
 
 impl Place {
-    /// What depends on this epoch is noted.
+    /// The dependence on this epoch is noted.
     pub(crate) fn learn(&self, epoch: u64) {
         self.behind
             .fetch_max(epoch.saturating_add(1), Ordering::Release);

@@ -23,7 +23,7 @@ use crate::tape;
 const FULL: usize = 1 << 20;
 
 /// How long records lie in memory at most, but for the time that writing them takes; with the pass behind
-/// it counts what a crash leaves of them.
+/// it bounds the records that a crash loses.
 const DELAY: Duration = Duration::from_millis(4);
 
 /// A lock whose holder cannot leave it in a wrong state.
@@ -31,7 +31,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What the writer is told.
+/// A message to the writer.
 pub(crate) enum Message {
     /// This lane has records.
     Records(Arc<LaneWriter>),
@@ -41,7 +41,7 @@ pub(crate) enum Message {
     End,
 }
 
-/// What all lanes of a recording share.
+/// The state that all lanes of a recording share.
 #[derive(Clone)]
 pub(crate) struct Common {
     pub(crate) process: NameId,
@@ -51,11 +51,11 @@ pub(crate) struct Common {
     /// Whether payloads are kept.
     pub(crate) payloads: bool,
     pub(crate) epoch: Arc<AtomicU64>,
-    /// On what the process is known to depend.
+    /// The epochs that the process is known to depend on.
     pub(crate) known: Arc<Known>,
 }
 
-/// Where a task notes what it does: a lane, which lives as long as the session.
+/// Where a task notes its operations: a lane, which lives as long as the session.
 pub(crate) struct Notes {
     pub(crate) lane: Arc<LaneWriter>,
     /// It ends when nothing of it is left.
@@ -155,7 +155,7 @@ impl LaneWriter {
         true
     }
 
-    /// Notes that what follows depends on what another process recorded.
+    /// Notes that the following records depend on those of another process.
     pub(crate) fn depends(self: &Arc<Self>, mark: Mark) {
         // Of most answers the epoch is known, and nothing is noted.
         if !self.knows(mark) {
@@ -176,7 +176,7 @@ impl LaneWriter {
         (known != 0).then_some(known & !IS_KNOWN)
     }
 
-    /// What is noted from now on is of no earlier epoch than what it depends on.
+    /// Records noted from now on are of no earlier epoch than those they depend on.
     fn reaches(&self, mark: Option<Mark>) {
         if let Some(epoch) = mark.and_then(Mark::reaches) {
             self.common.epoch.fetch_max(epoch, Ordering::SeqCst);
@@ -191,7 +191,7 @@ impl LaneWriter {
         let mark = mark.rounded();
         if let Some(place) = self.common.known.place(mark.process) {
             state.encoder.depends(&mut state.bytes, mark);
-            // Only now: those who see it note nothing, and what they note is of no earlier epoch.
+            // Only now: tasks that see it note nothing, and their records are of no earlier epoch.
             place.learn(mark.epoch);
         }
     }
@@ -330,7 +330,7 @@ impl<W: Write> TapeWriter<W> {
     }
 }
 
-/// Ends an epoch, unless a peer's has ended it since the last pass: those who talk to each other have one
+/// Ends an epoch, unless a peer's has ended it since the last pass: peers that talk to each other have one
 /// beat. Gives the last one that has ended.
 fn ended(epoch: &AtomicU64, seen: &mut u64) -> u64 {
     let next = *seen + 1;
@@ -339,7 +339,7 @@ fn ended(epoch: &AtomicU64, seen: &mut u64) -> u64 {
     *seen - 1
 }
 
-/// The writer's thread: writes what lanes tell of until it is told of the end.
+/// The writer's thread: writes the records of lanes until it is told of the end.
 pub(crate) fn write_all<W: Write>(
     mut tape: TapeWriter<W>,
     messages: &Receiver<Message>,
@@ -352,7 +352,7 @@ pub(crate) fn write_all<W: Write>(
             return tape.end().map(drop);
         };
         std::thread::sleep(DELAY);
-        // Until a pass finds nothing, it is not woken by those who note: that would be theirs to pay for.
+        // Until a pass finds nothing, it is not woken by tasks that note: they would pay for that.
         let mut first = Some(first);
         while let Some(lane) = first.take() {
             let before = ended(epoch, &mut seen);
@@ -381,7 +381,7 @@ pub(crate) fn write_all<W: Write>(
     }
 }
 
-/// Lets everybody go on who waits for a writer that writes no more, until the last lane is gone.
+/// Lets all tasks go on that wait for a writer that writes no more, until the last lane is gone.
 pub(crate) fn discard_all(messages: &Receiver<Message>) {
     while let Ok(message) = messages.recv() {
         if let Message::Records(lane) = message {
@@ -454,8 +454,8 @@ mod tests {
         }
     }
 
-    /// Requests and answers all the time, and passes in turn: what is cut off one tape must not cut the
-    /// other one before that, which would cut the first one again, and so on to the beginning.
+    /// Requests and answers all the time, and passes in turn: a cut of one tape must not cut the
+    /// other one before it, which would cut the first one again, and so on to the beginning.
     #[test]
     fn a_cut_stays_where_it_is() {
         for late in [false, true] {

@@ -3,7 +3,7 @@
 //! # Inside
 //!
 //! The crate looks at no framework, starts one thread per recording and one per replay, and must never
-//! hang without a word: whoever waits gets a result, or a [`Halt`] that says why not.
+//! hang without a word: a task that waits gets a result, or a [`Halt`] that says why not.
 
 #![forbid(unsafe_code)]
 

@@ -14,7 +14,7 @@ use crate::tape::TapeError;
 /// `replay:DIR` or, of this process without its peers, `alone:DIR`; unset or empty is off.
 pub const VARIABLE: &str = "RELIVE_RPC";
 
-/// Turns the debug mode on if it is set: see [`Session::check`](crate::Session::check); what it finds is
+/// Turns the debug mode on if it is set: see [`Session::check`](crate::Session::check); its findings are
 /// also written to standard error.
 pub const CHECK_VARIABLE: &str = "RELIVE_RPC_CHECK";
 
@@ -62,7 +62,7 @@ pub enum Outcome {
     Replaying(u64),
     /// All receipts of the recording were admitted.
     Over,
-    /// The tape of another process was cut, and requests that depend on what it lacks do not come:
+    /// The tape of another process was cut, and requests that depend on missing records do not come:
     /// the recording ends here, too. Names the ones that were waited for.
     CutShort(Arc<Divergence>),
     /// The replay left the recording.

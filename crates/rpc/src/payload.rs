@@ -1,8 +1,8 @@
 //! Payloads: the bytes that come to a task, as its request or as an answer. They are kept on option, so
 //! that a process can be replayed without its peers.
 //!
-//! A payload is a sequence of parts, noted as they come: a stream is not held back for its end. **What
-//! is given in a replay is what was noted, part by part, and nothing behind it.**
+//! A payload is a sequence of parts, noted as they come: a stream is not held back for its end. **A
+//! replay gives the parts that were noted, one by one, and nothing behind them.**
 
 use std::sync::Arc;
 #[cfg(feature = "tower")]
@@ -16,15 +16,15 @@ use crate::shared::Shared;
 use crate::tape::Lane;
 use crate::task::{Side, Task};
 
-/// What a part is; its first byte on the tape.
+/// The kind of a part; its first byte on the tape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PartKind {
     /// A task sends: the hash of the content, which a replay compares.
     Sent = 0,
-    /// What comes before the bytes, as the transport writes it.
+    /// The head before the bytes, as the transport writes it.
     Head = 1,
     Data = 2,
-    /// What comes after them.
+    /// The trailers after them.
     Trailers = 3,
     End = 4,
     /// It ended by this failure.
@@ -86,7 +86,7 @@ impl Sink {
         self.note(PartKind::End, &[])
     }
 
-    /// Notes what is sent.
+    /// Notes the content that is sent.
     pub(crate) fn note_sent(&self, content: Option<Content>) -> Result<(), Halt> {
         let hash = content.map(|content| content.0.to_le_bytes());
         self.note(PartKind::Sent, hash.as_ref().map_or(&[], |hash| hash))

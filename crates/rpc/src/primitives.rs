@@ -77,7 +77,7 @@ pub async fn select<A: Future, B: Future>(
             task.note(number, name, &matches!(won, Either::First(_)))?;
             Ok(won)
         }
-        // Neither had ended; both do what they did until then.
+        // Neither had ended; both go as far as they did then.
         Err(Halt::Over) => Err(task.until_end(race(first, second, |_| false)).await),
         Err(halt) => Err(halt),
     }

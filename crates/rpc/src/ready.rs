@@ -48,7 +48,7 @@ pub fn random_below(bound: u64) -> u64 {
     })
 }
 
-/// An identifier that nothing else has: a random UUID (version 4), which is what it prints as.
+/// An identifier that nothing else has: a random UUID (version 4), and printed as one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct UniqueId(u128);
 

@@ -1,4 +1,4 @@
-//! Records: what the stream of one lane is made of.
+//! Records: the elements of the stream of one lane.
 //!
 //! A *lane* is the history that one entry point, group, lock, channel or root task writes. Its stream
 //! begins with a definition; receipts, primitives and cancellations follow, in order.
@@ -87,9 +87,9 @@ pub enum StreamId {
 pub enum Record {
     /// The first one: whose lane it is.
     Define(LaneKind, Name),
-    /// What follows belongs to this epoch of the recording.
+    /// The following records belong to this epoch of the recording.
     Epoch(u64),
-    /// What follows depends on what another process recorded up to this epoch.
+    /// The following records depend on those of another process up to this epoch.
     Depends(Mark),
     /// A request was received.
     Receipt(Receipt),

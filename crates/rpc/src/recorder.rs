@@ -10,13 +10,13 @@ use crate::lane::{Common, LaneWriter, Message, TapeWriter, discard_all, lock, wr
 use crate::name::{Name, NameId};
 use crate::record::LaneKind;
 
-/// What a recording keeps.
+/// The content that a recording keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keep {
     /// Orders of receipt and results of primitives: enough for a replay of all processes together.
     Order,
     /// Also requests and answers, where they are known as bytes: enough for a replay of one process
-    /// alone. Whoever reads the tape reads them.
+    /// alone. Every reader of the tape reads them.
     Payloads,
 }
 
@@ -157,7 +157,7 @@ mod tests {
                 Recorder::to_writer(tape, name.id(), Keep::Order).expect("a thread can be started");
             let lane = recorder.lane(LaneKind::Root, &name);
             let (place, path) = (0, Way::default());
-            // Far more than the disk and the buffer take: whoever waits is let go.
+            // Far more than the disk and the buffer take: a task that waits is let go.
             for number in 0..10_000 {
                 assert!(lane.primitive(Member { place, path }, number, &name, &[0; 1000]));
             }

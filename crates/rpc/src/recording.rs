@@ -1,4 +1,4 @@
-//! Whether any session of this process records or replays: what has no task is then a mistake.
+//! Whether any session of this process records or replays: an operation without a task is then a mistake.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -2,7 +2,7 @@
 //!
 //! A request that is early waits for its turn; one that the recording does not have waits for the end,
 //! since it may be one that is cancelled before anybody receives it. **Nobody waits for ever:** the
-//! first divergence, the time limit and the end of the recording answer everybody who waits.
+//! first divergence, the time limit and the end of the recording answer all that wait.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt::Display;

@@ -47,7 +47,7 @@ pin_project_lite::pin_project! {
 }
 
 impl<F> Scoped<F> {
-    /// What `begin` makes, which runs as `task` already; without one, what it makes as it is.
+    /// The future of `begin`, which runs as `task` already; without one, the future as it is.
     #[cfg(feature = "tower")]
     pub(crate) fn begin(mut task: Option<Task>, begin: impl FnOnce() -> F) -> Self {
         let entered = Entered::new(&mut task);
@@ -89,7 +89,7 @@ impl<F: Future> Future for Scoped<F> {
     }
 }
 
-/// `future` as the next child of the current task: for what runs beside it. While off the future as
+/// `future` as the next child of the current task: for work that runs beside it. While off the future as
 /// it is.
 pub fn fork<F: Future>(future: F) -> Scoped<F> {
     Scoped {

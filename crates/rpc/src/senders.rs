@@ -1,4 +1,4 @@
-//! What both halves of the codec of records keep: the senders that a lane refers to.
+//! State of both halves of the codec of records: the senders that a lane refers to.
 
 use crate::bytes::Malformed;
 use crate::id::{Origin, Path, TaskId};

@@ -315,7 +315,7 @@ impl Session {
         })
     }
 
-    /// Runs `function` as a root task: what a program reads before it serves, as its configuration.
+    /// Runs `function` as a root task: for reads before the program serves, as of its configuration.
     pub fn run_sync<R>(&self, text: &str, function: impl FnOnce() -> R) -> Result<R, OpenError> {
         Ok(match self.root(text)? {
             Some(task) => task.run(function),
@@ -348,7 +348,7 @@ impl Session {
         }))
     }
 
-    /// Ends recording: what happened until now is on the tape when this returns, and nothing more is
+    /// Ends recording: the operations until now are on the tape when this returns, and nothing more is
     /// recorded. The end of the session does the same.
     pub fn finish(&self) -> io::Result<()> {
         match &self.0.mode {
@@ -383,7 +383,7 @@ impl Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         if let Mode::Record(recorder) = &self.mode {
-            // Nobody is left who could be told.
+            // Nobody is left to tell of a failure.
             let _ = recorder.finish();
         }
     }

@@ -1,4 +1,4 @@
-//! What all gates of a replayed process share: its end, and the report on requests that do not come.
+//! The state that all gates of a replayed process share: its end, and the report on requests that do not come.
 //!
 //! Gates are known here by the little that this asks of them, so that they may stand above.
 //!
@@ -45,7 +45,7 @@ pub(crate) struct Standing {
     pub(crate) last: Vec<RequestId>,
 }
 
-/// What all gates of a replayed process share.
+/// See the module's page.
 pub(crate) struct Shared {
     pub(crate) process: Name,
     pub(crate) names: HashMap<NameId, Name>,
@@ -63,9 +63,9 @@ pub(crate) struct Shared {
     /// The requests that did not come because another process's tape was cut.
     pub(crate) cut_short: OnceLock<Arc<Divergence>>,
     gates: Mutex<Vec<Weak<dyn Waits>>>,
-    /// Of those who bring recorded requests, which another admission may make due.
+    /// Of tasks that bring recorded requests, which another admission may make due.
     bringers: Mutex<Vec<Waker>>,
-    /// Of those who wait for the end alone.
+    /// Of tasks that wait for the end alone.
     at_end: Mutex<Vec<Waker>>,
 }
 
@@ -182,7 +182,7 @@ impl Shared {
     }
 
     /// Nothing went on for too long: names the requests that are waited for. Where the tape of another
-    /// process was cut, what they depend on may lie behind the cut, and the recording ends here.
+    /// process was cut, their causes may lie behind the cut, and the recording ends here.
     pub(crate) fn stalled(&self) {
         let divergence = self.missing();
         if self.cut.is_empty() {

@@ -1,6 +1,6 @@
 //! The tape of one process: a header, and checksummed frames, each with whole records of one lane.
 //!
-//! | bytes | what |
+//! | bytes | content |
 //! | --- | --- |
 //! | 8 | `RELIVRPC` |
 //! | 2, 2 | major and minor version, little-endian as all numbers |
@@ -10,8 +10,8 @@
 //! | 4, 4, 8, 8 | a commit: lane `u32::MAX - 1`, an epoch: all records of epochs up to it stand before |
 //! | 4, 4, 8 | the end: lane `u32::MAX`, length 0, checksum |
 //!
-//! A checksum covers the frame's place too, so that no frame counts elsewhere. **What is read is a
-//! prefix of what was written, or an error**: reading ends at the first frame that is not whole, not
+//! A checksum covers the frame's place too, so that no frame counts elsewhere. **The records read are a
+//! prefix of those written, or an error**: reading ends at the first frame that is not whole, not
 //! in order or not understood. Of a tape without its end the records behind the last commit are left
 //! out, so that no lane tells of effects whose causes another one lacks.
 
@@ -29,7 +29,7 @@ use crate::record::{LaneKind, Member, Receipt, Record, StreamId};
 
 const MAGIC: &[u8; 8] = b"RELIVRPC";
 const MAJOR: u16 = 1;
-/// 1: payloads, and what records depend on.
+/// 1: payloads, and the dependences of records.
 const MINOR: u16 = 1;
 const END: u32 = u32::MAX;
 const COMMIT: u32 = u32::MAX - 1;
@@ -77,13 +77,13 @@ pub struct Lane {
     pub receipts: Vec<Receipt>,
     /// Results, by task and number of the operation.
     pub primitives: HashMap<(Member, u64), (Name, Vec<u8>)>,
-    /// What came to tasks, in parts; with the option only.
+    /// Payloads that came to tasks, in parts; with the option only.
     pub payloads: HashMap<(Member, StreamId), Vec<Vec<u8>>>,
     /// Tasks that were given up, and after how many operations.
     pub cancelled: HashMap<Member, u64>,
 }
 
-/// What one process recorded.
+/// The recording of one process.
 #[derive(Debug)]
 pub struct Tape {
     /// The process's name.
@@ -94,7 +94,7 @@ pub struct Tape {
     pub end: End,
     /// Records of an epoch before this one are here.
     pub(crate) until: u64,
-    /// For epochs of this process what they depend on.
+    /// For epochs of this process the marks that they depend on.
     pub(crate) depends: Vec<(u64, Mark)>,
     names: HashMap<NameId, Name>,
 }
@@ -293,7 +293,7 @@ impl Tape {
     }
 }
 
-/// What was read and is not committed yet.
+/// Records that were read and are not committed yet.
 #[derive(Default)]
 struct Pending {
     lanes: Vec<PendingLane>,

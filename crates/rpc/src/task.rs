@@ -83,7 +83,7 @@ struct State {
     side: Side,
 }
 
-/// What a task's results come from.
+/// The source of a task's results.
 #[derive(Clone)]
 pub(crate) enum Side {
     Record(Arc<Notes>),
@@ -161,7 +161,7 @@ impl Task {
         Ok(self.0.operations.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Whether it was cancelled in the recording, and began what it did not begin then.
+    /// Whether it was cancelled in the recording, and began an operation that it did not begin then.
     pub(crate) fn is_stopped(&self) -> bool {
         self.0.stopped.load(Ordering::Relaxed)
     }
@@ -216,7 +216,7 @@ impl Task {
         }
     }
 
-    /// What it does from now on depends on what another process recorded.
+    /// Its operations from now on depend on records of another process.
     pub(crate) fn depends(&self, mark: Mark) {
         if let Side::Record(notes) = &self.0.side {
             notes.lane.depends(mark);

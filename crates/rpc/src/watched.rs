@@ -38,7 +38,7 @@ impl Session {
         })
     }
 
-    /// What the debug mode found, each state once.
+    /// The findings of the debug mode, each state once.
     pub fn findings(&self) -> Vec<Finding> {
         let checker = self.checker();
         checker.map_or_else(Vec::new, |checker| checker.findings())

@@ -1,4 +1,4 @@
-//! Any bytes as a peer's header: refused, or exactly what would be written.
+//! Any bytes as a peer's header: refused, or exactly the text that would be written.
 
 #![no_main]
 

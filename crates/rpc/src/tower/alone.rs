@@ -78,7 +78,7 @@ pub async fn serve_recorded<S, B, R>(
             }
         }));
     }
-    // Where it left its recording, some may wait for what never comes.
+    // Where it left its recording, some may wait for a request that never comes.
     if requests.has_failed() {
         return;
     }

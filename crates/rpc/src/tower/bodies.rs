@@ -21,7 +21,7 @@ pub struct KeepRequests<W>(pub(super) W);
 #[derive(Debug, Clone, Copy, Default)]
 pub struct KeepResponses;
 
-/// What a server's layer does with requests.
+/// The way of a server's layer with the bodies of requests.
 pub trait OfRequests<B>: Clone + Send + Sync + 'static {
     /// Whether payloads are kept where the session keeps them.
     #[doc(hidden)]
@@ -56,9 +56,9 @@ where
     }
 }
 
-/// What a client's layer does with responses.
+/// The way of a client's layer with the bodies of responses.
 pub trait OfResponses<R>: Clone + Send + Sync + 'static {
-    /// What the client gets.
+    /// The body that the client gets.
     type Body: Send;
 
     /// Whether payloads are kept where the session keeps them.

@@ -1,4 +1,4 @@
-//! Bodies whose frames are kept as they pass, or come from a tape; and what goes before them.
+//! Bodies whose frames are kept as they pass, or come from a tape; and their heads.
 //!
 //! No body is held back for its end. **A recorded body ends where its recording ends: with its end, its
 //! failure, or the end of the replay.**
@@ -196,7 +196,7 @@ fn version(version: Version) -> u8 {
     known.unwrap_or(VERSIONS.len()) as u8
 }
 
-/// What the tape keeps of a request before its body.
+/// The head of a request, as the tape keeps it.
 pub(super) fn request_head<B>(request: &Request<B>) -> Vec<u8> {
     write(&RequestHead {
         method: request.method().to_string(),
@@ -206,7 +206,7 @@ pub(super) fn request_head<B>(request: &Request<B>) -> Vec<u8> {
     })
 }
 
-/// What the tape keeps of a response before its body.
+/// The head of a response, as the tape keeps it.
 pub(super) fn response_head<B>(response: &Response<B>) -> Vec<u8> {
     write(&ResponseHead {
         status: response.status().as_u16(),

@@ -149,8 +149,8 @@ where
         };
         let content = Some(content(&request));
         let known = header.as_ref().and_then(|header| header.known);
-        // A recording waits where one is admitted at a time only. What waits for nothing is not moved, and
-        // takes no memory.
+        // A recording waits where one is admitted at a time only. A request that need not wait is not moved,
+        // and takes no memory.
         if let Some(admission) = entry.receive_now(header.as_ref(), content) {
             return match handle(&mut self.inner, &self.bodies, admission, known, request) {
                 Ok(future) => ReceivingFuture::Handled { future },
@@ -195,7 +195,7 @@ where
     let request = bodies.keep(request, sink)?;
     let Admission { permit, task } = admission;
     let is_task = task.is_some();
-    // Called inside of the task, so that what `call` itself does belongs to it.
+    // Called inside of the task, so that operations of `call` itself belong to it.
     Ok(Scoped::begin(task, || Handling {
         future: inner.call(request),
         is_task,

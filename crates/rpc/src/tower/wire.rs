@@ -1,4 +1,4 @@
-//! On what both layers agree.
+//! The conventions of both layers.
 
 use std::cell::Cell;
 
@@ -24,7 +24,7 @@ pub(super) const MARK: HeaderName = HeaderName::from_static("relive-mark");
 /// Longest request that is hashed without an allocation.
 const SHORT: usize = 256;
 
-/// What layers compare of a request: method and target. Bodies are streams, and not looked at.
+/// The content of a request that layers compare: method and target. Bodies are streams, and not looked at.
 pub(super) fn content<B>(request: &http::Request<B>) -> Content {
     let target = request.uri().path_and_query();
     let target = target.map_or("/", |target| target.as_str());
@@ -76,7 +76,7 @@ pub(super) fn lines(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item
     let nothing = NOTHING.as_bytes();
     let values = headers.get_all(name).into_iter().map(HeaderValue::as_bytes);
     let values = values.filter(move |value| *value != nothing);
-    // Whoever passes a request on may make one value of several, with commas between.
+    // A proxy may make one value of several, with commas between.
     values.map(move |value| match value.strip_prefix(nothing) {
         Some([b',', line @ ..]) => line.trim_ascii_start(),
         _ => value,

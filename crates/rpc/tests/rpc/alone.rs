@@ -1,4 +1,4 @@
-//! One process without its peers: it is asked and answered by its tape, and what it does otherwise is
+//! One process without its peers: it is asked and answered by its tape, and each divergence is
 //! noticed.
 
 use std::convert::Infallible;
@@ -12,7 +12,7 @@ use crate::executor::block_on;
 
 const LIMIT: Duration = Duration::from_millis(400);
 
-/// A service whose state is a sum; each request adds what another service makes of it.
+/// A service whose state is a sum; each request adds another service's answer to it.
 async fn handle(sum: &mut u64, bytes: Vec<u8>, peer: u8) -> Vec<u8> {
     let asked = exchange(&bytes, |_| async { Ok::<_, Infallible>(vec![peer; 3]) }).await;
     match asked {
@@ -107,7 +107,7 @@ fn it_needs_payloads() {
     assert!(matches!(opened, Err(OpenError::NoPayloads(_))));
 }
 
-/// Of a tape that is cut anywhere, what is there is done, and then it ends.
+/// Of a tape that is cut anywhere, the rest is replayed, and then it ends.
 #[test]
 fn a_cut_tape_ends_where_it_is_cut() {
     let requests: Vec<Vec<u8>> = (0..5).map(|at| vec![at; 40]).collect();
@@ -119,7 +119,7 @@ fn a_cut_tape_ends_where_it_is_cut() {
         let handler = async |bytes| handle(&mut sum, bytes, 7).await;
         block_on(entry.serve_bytes(None, bytes.clone(), handler)).unwrap();
         sums.push(sum);
-        // A pass of the writer, which is what is whole on a cut tape.
+        // A pass of the writer: a cut tape holds whole passes.
         std::thread::sleep(Duration::from_millis(15));
     }
     session.finish().unwrap();

@@ -66,7 +66,7 @@ fn concurrently(sessions: Vec<Session>, length: usize, seed: u64) -> (bool, Seen
     )
 }
 
-/// Not a test by itself: what the child does until it is killed.
+/// Not a test by itself: the work of the child until it is killed.
 #[test]
 fn child() {
     let Some(folder) = std::env::var_os(FOLDER) else {
@@ -93,8 +93,8 @@ fn replay(
     (sessions.iter().map(settled).collect(), seen)
 }
 
-/// How a session ends. One whose tasks have all ended with what they were answered by others finds by
-/// its time limit that no more comes.
+/// How a session ends. One whose tasks have all ended with the answers of others finds by its time
+/// limit that no more comes.
 fn settled(session: &Session) -> Outcome {
     loop {
         match session.outcome() {
@@ -135,7 +135,7 @@ fn killed(folder: &Path, processes: usize, least: u64) -> Vec<Tape> {
     tapes
 }
 
-/// All lanes of a tape are of one moment: nothing waits for what another lane lacks.
+/// All lanes of a tape are of one moment: nothing waits for a record that another lane lacks.
 #[test]
 fn a_killed_process_replays_up_to_there() {
     let rng = Rng::new(std::process::id().into());
@@ -152,7 +152,7 @@ fn a_killed_process_replays_up_to_there() {
     }
 }
 
-/// Tapes of several processes are cut at different moments: what is left of each has what it depends on, and
+/// Tapes of several processes are cut at different moments: the rest of each has the records it depends on, and
 /// all replay to its end, none by the time limit.
 #[test]
 fn killed_processes_replay_up_to_the_first_cut() {

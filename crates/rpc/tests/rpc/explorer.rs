@@ -62,7 +62,7 @@ fn explore(
     unreachable!("every number is tried")
 }
 
-/// For each set of tapes that schedules lead to, what was seen when they were recorded.
+/// For each set of tapes that schedules lead to, the states seen when they were recorded.
 fn record_all(program: &Program) -> BTreeMap<Vec<Vec<u8>>, BTreeSet<Seen>> {
     let mut mappings: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
     explore(
@@ -76,7 +76,7 @@ fn record_all(program: &Program) -> BTreeMap<Vec<Vec<u8>>, BTreeSet<Seen>> {
     mappings
 }
 
-/// What replays of these tapes show.
+/// The states that replays of these tapes show.
 fn replay_all(program: &Program, tapes: &[Vec<u8>]) -> BTreeSet<Seen> {
     let mut outcomes = BTreeSet::new();
     explore(

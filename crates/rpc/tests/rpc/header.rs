@@ -1,4 +1,4 @@
-//! Headers and identities: what is written is read, and nothing else is.
+//! Headers and identities: written ones are read, and nothing else is.
 
 use proptest::prelude::*;
 use relive_rpc::{Content, HEADER_MAX, Header, Mark, NameId, Origin, Path, RequestId, TaskId};

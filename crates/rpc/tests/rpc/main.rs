@@ -1,4 +1,4 @@
-//! The library from outside: one program, so that what the tests share is compiled and used once.
+//! The library from outside: one program, so that the modules that tests share are compiled once.
 
 mod alone;
 mod before;

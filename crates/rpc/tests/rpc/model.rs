@@ -61,7 +61,7 @@ pub struct Program {
 pub struct Seen {
     /// Of each entry point, lock, channel and root.
     pub states: BTreeMap<String, u64>,
-    /// What each task emitted, in its order: the histories of definition 2.
+    /// The values that each task emitted, in its order: the histories of definition 2.
     pub emitted: BTreeMap<String, Vec<(usize, u64)>>,
 }
 

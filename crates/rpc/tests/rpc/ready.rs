@@ -114,7 +114,7 @@ fn other_bits() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
-/// Not a test by itself: prints what it finds.
+/// Not a test by itself: prints its findings.
 #[test]
 fn ready_child() {
     let Some(folder) = folder() else {

@@ -1,4 +1,4 @@
-//! Replays that leave their recording: each is named, with what was expected and what came, and nobody
+//! Replays that leave their recording: each is named, with the expected and the actual request, and nobody
 //! waits for ever.
 
 use std::sync::Arc;
@@ -368,7 +368,7 @@ fn made_up_requests_that_wait_are_bounded() {
         panic!("nobody is admitted");
     };
     assert_eq!(number, 1 << 16);
-    // Those who go make room, and the requests that are recorded come through.
+    // Requests that go make room, and the requests that are recorded come through.
     drop(waiting);
     let (one, two) = (entry.clone(), entry);
     let answers = two_clients(&session, send(one, 1), send(two, 2)).unwrap();

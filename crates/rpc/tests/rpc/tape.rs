@@ -1,4 +1,4 @@
-//! Tapes: what is written is read, one that is cut is read up to there, and a damaged one yields a
+//! Tapes: a written one is read, one that is cut is read up to there, and a damaged one yields a
 //! prefix or an error, never other records.
 
 use crate::executor::{Executor, Rng};
@@ -212,7 +212,7 @@ proptest! {
         }
     }
 
-    /// Frames of a stranger, with right checksums: nothing of them harms who reads or replays them.
+    /// Frames of a stranger, with right checksums: nothing of them harms a reader or a replay.
     #[test]
     fn any_frames_are_read_or_refused(
         frames in prop::collection::vec(

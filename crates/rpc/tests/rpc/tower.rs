@@ -203,7 +203,7 @@ fn bank(
 fn a_lost_update_is_replayed() {
     let mut balances = std::collections::BTreeSet::new();
     for seed in 0..20 {
-        // With a limit, those who wait for their turn must not have its places.
+        // With a limit, requests that wait for their turn must not have its places.
         let limit = [None, Some(1), Some(2)][seed as usize % 3];
         let open = |name| Session::record_in_memory(name, Keep::Order).unwrap();
         let sessions = [open("bank"), open("clients")];
@@ -323,7 +323,7 @@ fn what_peers_forge_is_refused_or_harmless() {
     assert_eq!(tape.lanes[0].receipts.len(), 7);
 }
 
-/// A replay admits each as often as it was recorded, and answers whoever comes again with a reason.
+/// A replay admits each as often as it was recorded, and answers one that comes again with a reason.
 #[test]
 fn what_comes_again_is_refused_by_a_replay() {
     let task = TaskId {

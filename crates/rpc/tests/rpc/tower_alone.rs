@@ -93,7 +93,7 @@ impl Service<Request<Frames>> for Peer {
     }
 }
 
-/// Notes what it is asked, and what its peer answers.
+/// Notes its requests, and the answers of its peer.
 #[derive(Clone)]
 struct Middle {
     peer: Peer,
