@@ -139,7 +139,7 @@ pub fn execute(
 /// All repetitions of one workload. A failed run ends the row.
 fn measure(builds: &[Bench; 2], ready: &Ready, repetitions: u32) -> Result<Row> {
     let mut ratios: BTreeMap<Way, Vec<f64>> = BTreeMap::new();
-    // Its output is what both builds have to give.
+    // Its output is the one that both builds have to give.
     let mut natively = Outputs::new();
     builds[0].empty()?;
     let native = builds[0].turn(ready, Way::Native, &mut natively);
