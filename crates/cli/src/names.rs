@@ -1,4 +1,4 @@
-//! Names and lines for what a replay shows: the symbols crate over a replaying process.
+//! Names and lines for addresses of a replay: the symbols crate over a replaying process.
 
 use std::path::Path;
 

@@ -22,7 +22,7 @@ use crate::{format, progress, traces};
 /// Exit status when there are races.
 const FOUND: i32 = 1;
 
-/// Replays of one process, at most: each may show more of what its threads synchronise by.
+/// Replays of one process, at most: each may show more words that its threads synchronise by.
 const MOST_ROUNDS: usize = 8;
 
 /// Finds the races of a recording.

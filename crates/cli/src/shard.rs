@@ -15,7 +15,7 @@ pub struct Shard {
     pub of: u32,
 }
 
-/// What was given as `--shard`.
+/// The value of `--shard`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ShardArg {
     /// `2/8`.

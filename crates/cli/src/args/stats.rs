@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 
-// Whether and how to say what was done.
+// Whether and how to report the work done.
 #[derive(Debug, Clone, Copy, Args)]
 pub struct StatsArgs {
     /// At the end, say on standard error what was done: fragments translated, exits by reason,

@@ -1,4 +1,4 @@
-//! What the help says of each command beyond its options. Words only.
+//! The help of each command beyond its options. Words only.
 
 pub(super) const TOP: &str = "\
 Record a run of a Linux program once, and replay it exactly, as often as you like.

@@ -47,7 +47,7 @@ impl FoundOrders {
         Ok(orders)
     }
 
-    /// Finds out what the program's part in each order is.
+    /// Finds out the program's part in each order.
     fn judge(&mut self, trace: &Trace, found: &[AccessOrder]) -> Result<(), Failure> {
         let mut timeline = Timeline::open(trace.directory(), &follow(trace, self.process)?)?;
         traces::go(&mut timeline, At::End)?;

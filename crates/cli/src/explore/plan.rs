@@ -33,7 +33,7 @@ pub struct Plan {
     several: Vec<Flip>,
 }
 
-/// What an attempt does.
+/// The plan of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Attempt {
     /// Turns these around.
@@ -78,7 +78,7 @@ impl Plan {
         }
     }
 
-    /// What the attempt of this number does, from 1 on.
+    /// The plan of the attempt of this number, from 1 on.
     pub fn attempt(&self, n: u32) -> Attempt {
         let (round, kind) = ((n - 1) / 3, (n - 1) % 3);
         let mut rng = Rng::new(self.seed.nth(n).0);

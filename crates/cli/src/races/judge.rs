@@ -1,4 +1,4 @@
-//! What a program's symbols say about a race: accesses of an atomic type synchronise, and the system's
+//! The judgement of a race by the program's symbols: accesses of an atomic type synchronise, and the system's
 //! libraries have data of their own. Must never judge by the names of a program's own functions.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,8 +31,8 @@ struct RacePlace {
 }
 
 impl Judge {
-    /// Adds to `hints` all that these races show about what threads synchronise by; whether that is
-    /// anything new.
+    /// Adds to `hints` the words and instructions that threads synchronise by, as these races show; whether
+    /// there is a new one.
     ///
     /// # Errors
     /// Divergence.

@@ -20,7 +20,7 @@ pub fn spot(timeline: &Timeline, access: &RaceAccess) -> Spot {
     }
 }
 
-/// The frames of a thread at the timeline's position, and what its variables are seen by.
+/// The frames of a thread at the timeline's position, and the view of its variables.
 ///
 /// # Errors
 /// The process is gone.

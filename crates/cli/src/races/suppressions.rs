@@ -6,7 +6,7 @@ use relive_engine::Failure;
 
 use super::report::Report;
 
-/// What a line is about.
+/// The subject of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Subject {
     Function,

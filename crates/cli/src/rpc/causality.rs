@@ -14,7 +14,7 @@ use crate::output;
 /// A receipt: tape, lane and place.
 type Key = (NameId, NameId, u64);
 
-/// A task's family: what its receipts have in common.
+/// A task's family: the common part of its receipts.
 type Family = TaskId;
 
 /// One receipt.
@@ -23,7 +23,7 @@ struct Node<'a> {
     receipt: &'a Receipt,
 }
 
-/// Receipts, and what each led to.
+/// Receipts, and the effects of each.
 struct Graph<'a> {
     recording: &'a Recording,
     nodes: Vec<Node<'a>>,

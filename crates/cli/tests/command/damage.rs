@@ -6,7 +6,7 @@ use relive_sched::Rng;
 
 use crate::sandbox::{Sandbox, text};
 
-/// A recording that was written in several pieces, and what it printed.
+/// A recording that was written in several pieces, and its output.
 fn recording(sandbox: &Sandbox) -> (PathBuf, String) {
     let script = "cat /proc/self/exe >big; cat big >/dev/null; for i in 1 2 3 4 5 6; do echo line $i; /bin/true; sleep 0.06; done; exit 4";
     let recorded = sandbox.relive(&["record", "-o", "whole", "sh", "-c", script]);

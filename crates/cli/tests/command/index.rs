@@ -183,7 +183,7 @@ fn the_index_of_another_recording_is_refused() {
 fn a_packed_recording_brings_its_index_along() {
     let sandbox = recorded();
     sandbox.relive(&["index", "--images", "3"]).ok();
-    // What is left of one that was never finished stays behind.
+    // The files of one that was never finished stay behind.
     let left = sandbox.latest().expect("a recording").join(".index");
     std::fs::create_dir(&left).unwrap();
     std::fs::write(left.join("pages"), "x").unwrap();

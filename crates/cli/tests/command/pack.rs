@@ -88,7 +88,7 @@ fn walk(folder: &Path) -> Vec<std::path::PathBuf> {
     all
 }
 
-/// Names of what is in a folder.
+/// Names of the entries of a folder.
 fn names(folder: &Path) -> Vec<String> {
     let all = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let mut all: Vec<String> = all
@@ -264,7 +264,7 @@ fn a_terminal_gets_no_commands_from_a_stranger() {
     sandbox
         .relive(&["record", "sh", "-c", "exit 0", "\x1b[2J\u{9b}2J"])
         .ok();
-    // What the manifest says of itself, too.
+    // The manifest's own fields, too.
     let path = sandbox.base().join("sh-0/manifest.json");
     let whole = std::fs::read_to_string(&path).unwrap();
     let at = whole.find("\"features\": [").unwrap() + "\"features\": [".len();

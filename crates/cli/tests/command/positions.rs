@@ -1,4 +1,4 @@
-//! Positions: what one command prints, others take; and parts of a replay of a tree of processes
+//! Positions: those that one command prints, others take; and parts of a replay of a tree of processes
 //! with threads, cut anywhere.
 
 use std::io::Write;
@@ -52,7 +52,7 @@ fn what_is_printed_is_a_place_to_go_to() {
                 assert_eq!(thread["thread"], place["thread"], "{there}: {stack}");
                 assert_eq!(thread["frames"][0]["pc"], place["pc"], "{there}: {stack}");
                 assert_eq!(thread["frames"][0]["symbol"], "say", "{there}: {stack}");
-                // And what that command prints leads to the same place again.
+                // And the position that this command prints leads to the same place again.
                 let again = stack["at"].as_str().unwrap();
                 let same = &json(&sandbox, &["backtrace", "--json", "--at", again])[0];
                 assert_eq!(same, stack, "{there} {again}");

@@ -1,10 +1,10 @@
-//! What a recording says at its end of programs that could not do something.
+//! Remarks of a recording at its end, on programs that could not do something.
 
 use std::os::unix::fs::PermissionsExt;
 
 use crate::sandbox::{Outcome, Sandbox};
 
-/// How often a text is in what was said.
+/// How often a text is in the remarks.
 fn count(outcome: &Outcome, text: &str) -> usize {
     outcome.stderr.matches(text).count()
 }

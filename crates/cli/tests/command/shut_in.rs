@@ -96,7 +96,7 @@ fn a_copy_that_was_good_before_is_not_believed_when_it_was_changed() {
     let sandbox = Sandbox::new();
     sandbox.relive(&["record", "-o", "whole", "true"]).ok();
     let trace = copy(&sandbox, &sandbox.path("whole"));
-    // What was changed just now is not noted as good.
+    // A file that was changed just now is not noted as good.
     std::thread::sleep(Duration::from_millis(3100));
     run(&sandbox, WAYS[0], &trace).ok();
     let notes = std::fs::read_dir(sandbox.path("translations/copies")).unwrap();
@@ -162,7 +162,7 @@ fn a_replay_has_none_of_its_callers_descriptors() {
         }
         std::thread::sleep(Duration::from_millis(5));
     };
-    // What it waits for is read, so that it ends.
+    // The output that it waits to write is read, so that it ends.
     drop(child.stdout.take());
     wait(&mut child);
     assert!(open.len() > 3, "{open:?}");

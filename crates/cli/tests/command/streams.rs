@@ -59,7 +59,7 @@ fn output_and_error_keep_their_order() {
     assert_eq!(together(&["replay"], "replayed"), recorded);
 }
 
-/// Sockets as standard output: what is sent is output as what is written is.
+/// Sockets as standard output: bytes that are sent are output as bytes that are written are.
 #[test]
 fn what_is_sent_is_repeated() {
     let sandbox = Sandbox::new();

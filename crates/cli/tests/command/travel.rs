@@ -1,5 +1,5 @@
 //! Going along a recording in both directions: whatever is done on the way, positions and the
-//! end stay what they are.
+//! end stay the same.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -191,7 +191,7 @@ fn the_last_write_is_the_one_that_is_seen() {
     assert_eq!(found["after"], Value::from(end[1].as_str()));
     assert_ne!(found["before"], found["after"]);
     assert_ne!(found["place"]["thread"], 0);
-    // What a system call wrote is found too: the pipe's bytes that memmove left alone.
+    // The write of a system call is found too: the pipe's bytes that memmove left alone.
     let words = [
         "last-write",
         "--len",
@@ -203,7 +203,7 @@ fn the_last_write_is_the_one_that_is_seen() {
     let found = &recorded.json(&words)[0];
     assert_eq!(found["by"], "read");
     assert_eq!(found["after"], "66726f6d20");
-    // And what memmove wrote last, by its own instructions.
+    // And the last write of memmove, by its own instructions.
     let at = u64::from_str_radix(recorded.text.trim_start_matches("0x"), 16).unwrap() + 9;
     let words = [
         "last-write",

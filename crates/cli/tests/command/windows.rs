@@ -1,4 +1,4 @@
-//! Windows of files that are mapped shared: what a trace keeps of the file.
+//! Windows of files that are mapped shared: the parts of the file that a trace keeps.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -22,7 +22,7 @@ fn copied(trace: &Path) -> u64 {
     parts.map(|path| path.metadata().unwrap().size()).sum()
 }
 
-/// A replay shows what a stranger wrote between two maps, and a trace holds the windows, not the file.
+/// A replay shows the writes of a stranger between two maps, and a trace holds the windows, not the file.
 #[test]
 fn what_others_write_between_two_maps_is_seen_again() {
     let sandbox = Sandbox::new();
