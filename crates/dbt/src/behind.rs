@@ -18,7 +18,7 @@ pub(crate) const SYSCALL_BYTES: usize = 2;
 /// Process-wide: a thread compares it behind each system call, without the translator and its lock.
 static EPOCH: AtomicU64 = AtomicU64::new(0);
 
-/// What the code cache says of an exit: the end of a budget on the way to a guest address, or a
+/// The description of an exit in the code cache: the end of a budget on the way to a guest address, or a
 /// `pause` before it.
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
@@ -35,7 +35,7 @@ pub(crate) struct Description {
 /// Length of a description.
 pub(crate) const DESCRIPTION: u32 = size_of::<Description>() as u32;
 
-/// What an exit stores that is described at this address of the cache.
+/// The word that an exit stores whose description is at this address of the cache.
 pub(crate) fn described_at(at: u32) -> u32 {
     EXIT_DESCRIBED | (at - CACHE_START as u32)
 }

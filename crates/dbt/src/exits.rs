@@ -57,7 +57,7 @@ impl Exits {
         self.stub(described_at(at), before)
     }
 
-    /// Adds a `pause` before `pc`, whose code the caller emits. Returns what that stores.
+    /// Adds a `pause` before `pc`, whose code the caller emits. Returns the word that it stores.
     pub(crate) fn add_pause(&mut self, pc: u64, dead: DeadFlags, entry: u32) -> u32 {
         described_at(self.describe(pc, dead, true, entry))
     }

@@ -1,4 +1,4 @@
-//! Options of translation. No option may change what guest code does or how ticks are counted:
+//! Options of translation. No option may change the effect of guest code or how ticks are counted:
 //! record and replay may run with different options.
 
 use relive_host::{cpu, layout};

@@ -1,4 +1,4 @@
-//! Room in the cache: units one after the other, and what becomes of those that are out of use.
+//! Room in the cache: units one after the other, and the fate of those that are out of use.
 //!
 //! Code goes away in two steps. A fragment is taken out of use at once ([`Translator::kill`]): no
 //! link and no slot leads to it, and a thread that is just about to enter it faults. Other threads
@@ -51,8 +51,8 @@ impl Translator {
         Ok(self.place())
     }
 
-    /// Makes the room of code that is out of use free, and of more code if the cache is full: what
-    /// goes away then was translated first. No thread may be in the cache, nor know a place in it.
+    /// Makes the room of code that is out of use free, and of more code if the cache is full: the
+    /// code translated first goes then. No thread may be in the cache, nor know a place in it.
     ///
     /// # Errors
     /// As [`Translator::flush`].

@@ -10,7 +10,7 @@
 //!
 //! A file is never trusted: its checksum covers all of it (it was compared before if the file
 //! counts as checked), and its numbers are checked where they are used. Its records are used in
-//! place, in a private map. A file must never change what guest code does.
+//! place, in a private map. A file must never change the effect of guest code.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;

@@ -48,7 +48,7 @@ impl Translator {
         result
     }
 
-    /// Counts what was emitted since the cache was filled up to this place.
+    /// Counts the bytes emitted since the cache was filled up to this place.
     ///
     /// # Panics
     /// It is more than was reserved: the budget of the translator or of a pass is wrong.

@@ -70,7 +70,7 @@ pub(crate) struct CacheUnit {
 }
 
 impl CacheUnit {
-    /// Whether what is left of it is worth less than its room.
+    /// Whether the rest of it is worth less than its room.
     fn is_retired(&self) -> bool {
         self.made > 0 && self.dead >= self.made - self.made / 4
     }
@@ -159,7 +159,7 @@ impl Units {
         !whole && open.to.is_none_or(|to| rest(to).holds(need))
     }
 
-    /// The open unit ends here. What is left of a second filling's extent is free.
+    /// The open unit ends here. The rest of a second filling's extent is free.
     pub(crate) fn close(&mut self, here: CachePlace, need: Need) {
         let Some(open) = self.open.take() else {
             return;

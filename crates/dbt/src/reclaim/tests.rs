@@ -1,4 +1,4 @@
-//! What must be so whenever a unit has been forgotten, or filled anew: nothing leads to free room,
+//! Invariants whenever a unit has been forgotten, or filled anew: nothing leads to free room,
 //! and all that is in use lies where nothing will be written.
 
 use relive_host::GuestAddr;

@@ -23,7 +23,7 @@ struct Changing {
     /// The numbers that they add on their way down, and up.
     numbers: Vec<u32>,
     rng: Rng,
-    /// What rax and rbx will be.
+    /// The values that rax and rbx will have.
     sums: (u64, u64),
     junk: u64,
 }
@@ -193,7 +193,7 @@ fn a_full_cache_gives_back_what_was_translated_first() {
     let stats = changing.guest.t.stats();
     assert!(stats.evicted > 4000 && stats.flushes == 0, "{stats:?}");
     changing.run(|_| ());
-    // What is in use stays where it is while there is room.
+    // Code in use stays where it is while there is room.
     let entry = |c: &mut Changing| {
         c.guest.t.reclaim().expect("memory");
         let entry = c.guest.t.entry(&c.guest.memory, GuestAddr(LOW_CODE));
@@ -218,7 +218,7 @@ fn there_is_always_room_for_one_more() {
     }
 }
 
-/// After a fork what was there before is not in the second mapping any more.
+/// After a fork the code from before is not in the second mapping any more.
 #[test]
 fn room_from_before_a_fork_is_used_again() {
     let mut changing = Changing::new(LOW_CODE + 0x2000, small(1 << 20));

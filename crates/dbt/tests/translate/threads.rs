@@ -47,7 +47,7 @@ fn program(a: &mut CodeAssembler) -> Result<(), iced_x86::IcedError> {
     a.jmp(rdx)
 }
 
-/// The translator, and what each thread holds while it knows a place in the cache.
+/// The translator, and the lock that each thread holds while it knows a place in the cache.
 struct Shared<'t> {
     t: Mutex<&'t mut Translator>,
     inside: RwLock<()>,

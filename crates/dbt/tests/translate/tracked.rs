@@ -16,7 +16,7 @@ use super::random::first_state;
 use super::state::State;
 
 thread_local! {
-    /// What this thread's guest was seen to access: instruction, address, whether it writes.
+    /// The accesses seen of this thread's guest: instruction, address, whether it writes.
     static TOLD: RefCell<Vec<(u64, u64, bool)>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -74,7 +74,7 @@ fn check(code: &[u8], seed: u64, base: u64) {
         let diff = plain.diff(&state);
         assert!(diff.is_empty(), "plain / tracked {max}:\n{diff}");
         assert_eq!(ticks, other, "ticks when tracked");
-        // In order, but for what is not tracked: the words of pushes and calls, for instance. The range of
+        // In order, but for untracked accesses: the words of pushes and calls, for instance. The range of
         // a repeated instruction is the tracker's to find.
         let mut rest = made.iter();
         let told = TOLD.take().into_iter();
