@@ -181,7 +181,7 @@ impl Debuggee {
         Ok(())
     }
 
-    /// Forgets what was set for a client that has gone.
+    /// Forgets the settings of a client that has gone.
     pub(crate) fn forget_client(&mut self) {
         self.breakpoints.clear();
         self.conditions.clear();

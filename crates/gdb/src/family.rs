@@ -86,7 +86,7 @@ impl Family {
         &mut self.members[member].debuggee
     }
 
-    /// Forgets what was set for a client that has gone. Only the first process stays.
+    /// Forgets the settings of a client that has gone. Only the first process stays.
     pub fn forget_client(&mut self) {
         self.members.truncate(1);
         self.members[0].held = true;
