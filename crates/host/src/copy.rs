@@ -26,11 +26,11 @@ unsafe extern "C" fn copy_until_fault(dst: u64, src: u64, len: u64) -> u64 {
     )
 }
 
-/// What [`exchange_unless_fault`] has come to, beside the word that it has found.
+/// The outcome of [`exchange_unless_fault`], beside the word that it has found.
 const EXCHANGED: u64 = 1;
 const FAULTED: u64 = 2;
 
-/// The word's old value in the lower half; above it what has come of it.
+/// The word's old value in the lower half; above it the outcome.
 #[unsafe(naked)]
 unsafe extern "C" fn exchange_unless_fault(word: u64, old: u32, new: u32) -> u64 {
     naked_asm!(

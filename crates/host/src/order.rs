@@ -119,7 +119,7 @@ pub(crate) fn in_use() -> (u64, Option<Box<[Edge; EDGES]>>) {
 
 /// For the signal handler, on a fault in the code cache: if an ordered instruction has faulted its
 /// object is free again, with the operation before as its last. At once, as other threads may wait
-/// for the object, and this one may next need what they hold. The translator takes back the count.
+/// for the object, and this one may next need an object that they hold. The translator takes back the count.
 pub(crate) fn let_go(ctx: &mut Context) {
     if ctx.ordering != 0 {
         // SAFETY: a prologue has put the address of an object here, and holds it.

@@ -343,7 +343,7 @@ unsafe extern "C" fn handler(
 /// that no thread blocks, so that it always arrives.
 const CALL_OUT: i32 = libc::SIGTRAP;
 
-/// What tells it from all others: a code that neither the kernel nor the C library sends, and a
+/// Its marks among all signals: a code that neither the kernel nor the C library sends, and a
 /// value.
 const CALL_OUT_CODE: i32 = -0x524c;
 const CALL_OUT_VALUE: u64 = 0x5175_6965_7363_6521;

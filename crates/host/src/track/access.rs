@@ -11,7 +11,7 @@ pub(crate) const fn size_class(size: u64) -> usize {
     }
 }
 
-/// An access as translated code describes it: an instruction, and what it does.
+/// An access as translated code describes it: an instruction, and its operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tracked {
     /// The instruction.

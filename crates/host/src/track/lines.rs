@@ -1,4 +1,4 @@
-//! The lines of the tracker: what the routine may do for an access by itself.
+//! The lines of the tracker: accesses that the routine may handle by itself.
 //!
 //! A tracker that has looked at an access of one thread, and would do no more with the next one like it
 //! than to note its time and its place, makes a *line* of it. Lines are of one *generation*: a
@@ -30,7 +30,7 @@ const KINDS: usize = 3;
 /// Places of instructions that are told apart.
 const SITES: usize = 1 << 16;
 
-/// What a tracker keeps of an access: the routine writes time, tick, event and place.
+/// The record that a tracker keeps of an access: the routine writes time, tick, event and place.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Slot {
@@ -82,7 +82,7 @@ pub(crate) struct Line {
     pub(crate) shape: u64,
     /// The slot, or the first object.
     pub(crate) first: u64,
-    /// What the slot must be like, and the address of its entry in the filter; or the second object.
+    /// The expected slot, and the address of its entry in the filter; or the second object.
     pub(crate) second: u64,
 }
 
