@@ -39,7 +39,7 @@ pub struct Row {
     pub reports: Reports,
     /// Whether it may change which memory is mapped, and not only how.
     pub maps: bool,
-    /// Whether a replay computes an effect of it on what the threads of a process share: their memory map,
+    /// Whether a replay computes an effect of it on the shared state of a process's threads: their memory map,
     /// actions, limits, rights, or which of them there are.
     pub shares: bool,
     /// Whether seccomp(2) allows it in strict mode.
@@ -153,7 +153,7 @@ impl Row {
         self
     }
 
-    /// What it maps is shared by all threads.
+    /// Its mapping is shared by all threads.
     pub(crate) const fn maps(mut self) -> Row {
         self.maps = true;
         self.shares()
