@@ -91,7 +91,7 @@ impl Sampling {
             true => Draw::Anew,
             false => Draw::Behind(1 << (1 + rng.below(5))),
         };
-        // What is not looked at now is never a site: those bugs need switches elsewhere.
+        // An instruction that is not looked at now is never a site: those bugs need switches elsewhere.
         let strays = if rng.one_in(3) { 1 + rng.below(2) } else { 0 };
         let stray = 1 << (5 + rng.below(7));
         // Some runs belong to chaos alone.
