@@ -32,7 +32,7 @@ pub struct Holder {
 }
 
 impl Space {
-    /// The variable at an address: one of the frame, or what one of its pointers leads to; then one
+    /// The variable at an address: one of the frame, or an object that one of its pointers leads to; then one
     /// with a permanent place; then a name of the linker's.
     pub fn holder(&self, target: &mut dyn Target, address: u64, view: &View) -> Option<Holder> {
         self.global(target, address)
@@ -167,7 +167,7 @@ fn word(target: &mut dyn Target, view: &View, place: &Where) -> Option<u64> {
     }
 }
 
-/// The part of what a pointer leads to that lies at `address`.
+/// The part of a pointer's object that lies at `address`.
 fn behind(name: &str, to: &Type, start: u64, address: u64) -> Option<Holder> {
     let holder = within("", to, start, address)?;
     Some(Holder {

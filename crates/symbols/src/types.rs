@@ -159,7 +159,7 @@ impl Type {
         false
     }
 
-    /// Whether it is a reference: a pointer that stands for what it points to.
+    /// Whether it is a reference: a pointer that stands for its object.
     pub(crate) fn is_reference(&self) -> bool {
         let bare = self.bare();
         let Some(die) = &bare.die else { return false };

@@ -100,7 +100,7 @@ impl Space {
     ) -> Result<Variable, Missing> {
         let path = Path::read(text)
             .map_err(|why| Missing::Unreadable(format!("{text} is no variable: {why}")))?;
-        // The longest name first: what follows its points may be members, or Go's name.
+        // The longest name first: the words behind its points may be members, or Go's name.
         for taken in (1..=path.base.len()).rev() {
             let name = path.base[..taken].join(".");
             let Some(base) = self.base(target, path.file.as_deref(), &name, view)? else {
