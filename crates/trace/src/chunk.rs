@@ -88,7 +88,7 @@ impl Header {
         bytes
     }
 
-    /// Decodes a header, or says what is wrong with it.
+    /// Decodes a header, or says the error in it.
     pub(crate) fn from_bytes(bytes: &[u8; HEADER_LEN]) -> Result<Self, &'static str> {
         fn field<const N: usize>(bytes: &[u8; HEADER_LEN], at: usize) -> [u8; N] {
             let mut field = [0; N];

@@ -6,7 +6,7 @@
 use crate::varint;
 
 /// Longest byte string inside an event: more than one kernel call can transfer
-/// (`MAX_RW_COUNT`, read(2) "NOTES"), and a bound on what a damaged length can ask for.
+/// (`MAX_RW_COUNT`, read(2) "NOTES"), and a bound on the memory that a damaged length can ask for.
 pub const BLOB_MAX: u64 = 1 << 32;
 
 /// Why bytes are not an event (or an image).

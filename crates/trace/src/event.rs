@@ -109,7 +109,7 @@ pub enum Kind<'a> {
         /// Its turn, as in [`Kind::Handover`]; `None`: the process has ended.
         turn: Option<u32>,
     },
-    /// Schedule tapes only, behind a turn: what memory shared between processes holds then.
+    /// Schedule tapes only, behind a turn: the contents of memory shared between processes then.
     Memory(Writes<'a>),
     /// Clock readings of the thread since the previous event. They come right before the next
     /// event, at the same ticks; or, if `full`, are an event of their own at the reading that the

@@ -32,7 +32,7 @@ pub fn image_name(process: u32, work: u64) -> String {
     format!("{process}-{work}{SUFFIX}")
 }
 
-/// What the index of a trace has, in order of process and work; nothing without an index.
+/// The images in the index of a trace, in order of process and work; nothing without an index.
 ///
 /// # Errors
 /// The folder cannot be read, or holds something else under an image's name.
@@ -221,7 +221,7 @@ impl ImageReader {
         Ok(Self { image, pages, path })
     }
 
-    /// What it is of.
+    /// Its position and form.
     #[must_use]
     pub fn head(&self) -> &ImageHead {
         &self.image.head

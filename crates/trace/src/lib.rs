@@ -4,7 +4,7 @@
 //!
 //! | entry | content |
 //! | --- | --- |
-//! | `manifest.json` | what was recorded, where, and the format version ([`Manifest`]) |
+//! | `manifest.json` | the program recorded, the machine, and the format version ([`Manifest`]) |
 //! | `tapes` | every thread's events, as checksummed, compressed chunks ([`TraceWriter`], [`Trace`]) |
 //! | `files/<blake3>` | copies of the files that the guest mapped ([`FileStore`]) |
 //! | `index/` | session images, from which replays go on ([`IndexWriter`], [`ImageReader`]) |

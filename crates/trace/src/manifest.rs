@@ -1,4 +1,4 @@
-//! `manifest.json`: what was recorded, where, by what, and whether it ended well.
+//! `manifest.json`: the program recorded, the machine, the recorder, and whether it ended well.
 //!
 //! Written when the recording begins and again when it ends, each time by replacing the
 //! file as a whole. Unknown fields are ignored, so fields can be added within one major
@@ -79,8 +79,8 @@ pub enum Recorder {
     /// One at a time: the order of turns is on the schedule tapes.
     #[default]
     Serial,
-    /// At the same time: edges and moments are on the threads' tapes, and say what is known of their
-    /// order.
+    /// At the same time: edges and moments are on the threads' tapes, and say as much of their order as is
+    /// known.
     Sketch,
 }
 

@@ -1,7 +1,7 @@
 //! Opening a trace: the manifest and an index of all chunks.
 //!
 //! Opening reads only chunk headers; payloads are checked when a tape is read. A torn chunk
-//! at the end is what a crash leaves and is reported, anything else that does not hold
+//! at the end is the mark of a crash and is reported, anything else that does not hold
 //! together is an error.
 
 use std::collections::BTreeMap;
@@ -308,7 +308,7 @@ mod tests {
         Trace::open(&directory)
     }
 
-    /// What a reader makes of its chunk.
+    /// The bytes that a reader decodes from its chunk.
     fn forged(raw_len: usize, zstd: bool, payload: &[u8]) -> Result<Vec<u8>> {
         let trace = trace_of(raw_len, zstd, payload)?;
         let mut out = b"before".to_vec();

@@ -1,4 +1,4 @@
-//! Clock readings: what a thread read from clocks and counters between two of its events.
+//! Clock readings: values that a thread read from clocks and counters between two of its events.
 //!
 //! One type serves both ends: the recorder points it at its readings, the reader at the
 //! encoded form; neither copies or allocates. Which clock a source stands for belongs to the

@@ -22,7 +22,7 @@ const SUM: usize = 8;
 /// Longest image, packed and unpacked.
 const MOST: u64 = 256 << 20;
 
-/// What an image is of. It stands before the image's other bytes.
+/// The position and form of an image. It stands before the image's other bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ImageHead {
     /// The form of the state: a reader takes its own only.
@@ -69,7 +69,7 @@ pub struct SessionImage {
     pub(crate) id: u64,
     /// The state, in the form of [`ImageHead::layout`].
     pub state: Vec<u8>,
-    /// The pages of memory that are not what the map shows without them, in the order of addresses.
+    /// The pages of memory that differ from the map's contents without them, in the order of addresses.
     pub(crate) runs: Vec<PageRun>,
     /// Checksum of their content ([`MemorySum`]).
     pub(crate) memory: u64,

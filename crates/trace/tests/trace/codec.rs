@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use relive_sched::Rng;
 use relive_trace::*;
 
-/// Decodes what is whole, and says why it stopped.
+/// Decodes all whole events, and says why it stopped.
 fn decode(bytes: &[u8], mut each: impl FnMut(usize, &Event<'_>)) -> (usize, DecodeError) {
     let mut decoder = Decoder::new();
     let mut at = 0;
