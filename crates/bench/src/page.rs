@@ -15,7 +15,7 @@ const END: &str = "<!-- end -->";
 
 /// The list of workloads, in the form of the page.
 pub fn list() -> String {
-    let mut text = "| workload | what it is | at most |\n| --- | --- | --- |\n".to_owned();
+    let mut text = "| workload | content | at most |\n| --- | --- | --- |\n".to_owned();
     for workload in WORKLOADS {
         let what = workload.what.replace('|', "\\|");
         let bar = match workload.action {
