@@ -32,8 +32,7 @@ impl EndedThreads {
 
 impl Leaving {
     fn is_there(&self) -> bool {
-        // SAFETY: asks, and sends nothing.
-        unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), self.tid, 0) == 0 }
+        sys::has_thread(std::process::id(), self.tid)
     }
 
     /// Waits in the kernel, which wakes the waiters as it clears the word. If the word has another value,

@@ -163,6 +163,14 @@ pub fn gettid() -> u32 {
     unsafe { syscall(libc::SYS_gettid as u64, [0; 6]) as u32 }
 }
 
+/// Whether the process has a thread of this id, by a signal 0 to it: nothing is sent.
+#[must_use]
+pub fn has_thread(process: u32, thread: u32) -> bool {
+    let args = [process.into(), thread.into(), 0, 0, 0, 0];
+    // SAFETY: asks, and sends nothing.
+    unsafe { syscall(libc::SYS_tgkill as u64, args) == 0 }
+}
+
 /// The status of an open file, by the call that takes no path. (The standard library's takes an
 /// empty one, and no filter can see that.)
 ///

@@ -73,16 +73,9 @@ fn is_recorded(shm: &Shm, pid: u32) -> bool {
 
 /// The recorded process that a thread belongs to.
 fn process_of(shm: &Shm, tid: u32) -> Option<u32> {
-    let has = |pid: u32| {
-        // SAFETY: asks, and sends nothing.
-        pid != 0
-            && (unsafe {
-                let args = [pid.into(), tid.into(), 0, 0, 0, 0];
-                sys::syscall(libc::SYS_tgkill as u64, args)
-            }) == 0
-    };
     let all = (0..shm.processes()).filter_map(|p| PROCESSES.of(shm).get(p));
-    all.map(|p| p.pid.load(Ordering::Acquire)).find(|p| has(*p))
+    let mut pids = all.map(|p| p.pid.load(Ordering::Acquire));
+    pids.find(|pid| *pid != 0 && sys::has_thread(*pid, tid))
 }
 
 fn trace_me(task: &mut Task, call: &Call, shm: &'static Shm) -> TraceResult {

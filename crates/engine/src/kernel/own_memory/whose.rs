@@ -19,12 +19,8 @@ pub(super) enum Whose {
 /// Whether an id is that of this process or of one of its threads.
 #[must_use]
 pub fn is_own(task: &Task, pid: u32) -> bool {
-    // SAFETY: asks, and sends nothing.
-    let thread = || unsafe {
-        let args = [u64::from(task.process.pid), u64::from(pid), 0, 0, 0, 0];
-        sys::syscall(libc::SYS_tgkill as u64, args) == 0
-    };
-    pid == task.process.pid || pid == task.tid || thread()
+    let own = task.process.pid;
+    pid == own || pid == task.tid || sys::has_thread(own, pid)
 }
 
 pub(super) fn whose(task: &Task, fd: i32) -> Option<Whose> {

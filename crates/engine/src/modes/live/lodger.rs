@@ -187,10 +187,8 @@ impl Storage {
             sys::futex_wait(&lent.thread, 0, None);
         }
         let (process, id) = (std::process::id(), lent.thread.load(Ordering::Acquire));
-        let args = [process.into(), id.into(), 0, 0, 0, 0];
         // Nobody may see it among the threads of the process.
-        // SAFETY: asks, and sends nothing.
-        while unsafe { sys::syscall(libc::SYS_tgkill as u64, args) } == 0 {
+        while sys::has_thread(process, id) {
             std::thread::yield_now();
         }
         let base = lent.base.load(Ordering::Relaxed);
