@@ -12,6 +12,7 @@ use super::requests::{event, option, ptrace};
 use super::slots::{SLOTS, Slot};
 use super::standing::{LifeStep, state};
 use crate::failure::{Failure, Result};
+use crate::shm::Shm;
 use crate::siginfo::{SigInfo, signo};
 use crate::tape::SYNCHRONOUS;
 use crate::task::Task;
@@ -64,6 +65,11 @@ pub(super) struct View {
 pub fn slot(task: &Task) -> Option<&'static Slot> {
     let at = task.traced.as_ref()?.slot;
     Some(SLOTS.of(crate::shm::shared()?).at(at))
+}
+
+/// The memory with the slots of tracees, if a task may trace other recorded processes.
+pub(super) fn traces(task: &Task) -> Option<&'static Shm> {
+    crate::shm::shared().filter(|_| task.traits().traces)
 }
 
 /// How the tracer has let a tracee go on.

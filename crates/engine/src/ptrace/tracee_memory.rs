@@ -7,6 +7,7 @@ use super::asks::asked;
 use super::requests::ask;
 use super::slots::{ROOM, SLOTS, Slot, TraceRequest};
 use super::standing::state;
+use super::stop::traces;
 use crate::failure::Result;
 use crate::shm::Shm;
 use crate::task::Task;
@@ -25,8 +26,7 @@ fn stopped(task: &Task, shm: &'static Shm, process: u32) -> Option<&'static Slot
 /// Whether the calling process traces a process, and it is stopped.
 #[must_use]
 pub fn has_stopped(task: &Task, process: u32) -> bool {
-    let shm = crate::shm::shared().filter(|_| task.traits().traces);
-    shm.is_some_and(|shm| stopped(task, shm, process).is_some())
+    traces(task).is_some_and(|shm| stopped(task, shm, process).is_some())
 }
 
 /// The content of a file in `/proc` that shows the guest of a stopped tracee.
@@ -34,8 +34,7 @@ pub fn has_stopped(task: &Task, process: u32) -> bool {
 /// # Errors
 /// The turn behind it is lost.
 pub fn file(task: &mut Task, process: u32, file: u64) -> Result<Option<Vec<u8>>> {
-    let shm = crate::shm::shared().filter(|_| task.traits().traces);
-    let Some(slot) = shm.and_then(|shm| stopped(task, shm, process)) else {
+    let Some(slot) = traces(task).and_then(|shm| stopped(task, shm, process)) else {
         return Ok(None);
     };
     let mut all = Vec::new();
@@ -59,10 +58,7 @@ pub fn file(task: &mut Task, process: u32, file: u64) -> Result<Option<Vec<u8>>>
 /// # Errors
 /// The turn behind it is lost.
 pub fn write_memory(task: &mut Task, process: u32, at: u64, bytes: &[u8]) -> Result<Option<i64>> {
-    let Some(shm) = crate::shm::shared().filter(|_| task.traits().traces) else {
-        return Ok(None);
-    };
-    let Some(slot) = stopped(task, shm, process) else {
+    let Some(slot) = traces(task).and_then(|shm| stopped(task, shm, process)) else {
         return Ok(None);
     };
     let mut done = 0;

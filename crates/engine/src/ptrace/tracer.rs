@@ -12,6 +12,7 @@ use super::pokes;
 use super::requests::{option, ptrace};
 use super::slots::{SLOTS, Slot, Slots, wish};
 use super::standing::{LifeStep, state};
+use super::stop::traces;
 use crate::call::Call;
 use crate::failure::Result;
 use crate::ids;
@@ -34,7 +35,7 @@ const ESRCH: i64 = -(libc::ESRCH as i64);
 /// # Errors
 /// The turn behind it is lost.
 pub fn ptrace(task: &mut Task, call: &Call) -> Result<i64> {
-    let Some(shm) = crate::shm::shared().filter(|_| task.traits().traces) else {
+    let Some(shm) = traces(task) else {
         return Ok(refuse(call, libc::EPERM));
     };
     // Slots name threads by the ids that all processes know them by.

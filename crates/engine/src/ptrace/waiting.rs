@@ -10,6 +10,7 @@ use rustix::process::{Pid, getpgid};
 use super::intake::{is_wanted, take_in};
 use super::slots::{SLOTS, Slot, Slots};
 use super::standing::{LifeStep, state};
+use super::stop::traces;
 use crate::call::Call;
 use crate::failure::{Result, answered};
 use crate::kernel::enter::{enter_kernel, interrupted};
@@ -137,7 +138,7 @@ fn is_child(slot: &Slot) -> bool {
 /// # Errors
 /// The turn behind it is lost.
 pub fn wait(task: &mut Task, call: &Call) -> Result<i64> {
-    let Some(shm) = crate::shm::shared().filter(|_| task.traits().traces) else {
+    let Some(shm) = traces(task) else {
         return generic(task, call);
     };
     let slots = SLOTS.of(shm);
@@ -154,8 +155,7 @@ pub fn wait(task: &mut Task, call: &Call) -> Result<i64> {
         if let Some((tid, status)) = waiting.news(task, slots, options) {
             return give(task, call, &waiting, tid, status);
         }
-        let traces = waiting.has_tracees(task, slots);
-        if !traces {
+        if !waiting.has_tracees(task, slots) {
             let result = generic(task, call)?;
             if !cut_short(task, result) {
                 return Ok(result);
