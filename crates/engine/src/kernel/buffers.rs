@@ -15,8 +15,9 @@ use crate::task::Task;
 
 const MSGHDR: u64 = 56;
 const MMSGHDR: u64 = 64;
-/// The most parts of a list (`UIO_MAXIOV`): the kernel refuses a longer one before it looks at any part.
-const PARTS: u64 = 1024;
+/// The most parts of a list (include/uapi/linux/uio.h): the kernel refuses a longer one before it looks at
+/// any part.
+pub const UIO_MAXIOV: u64 = libc::UIO_MAXIOV as u64;
 
 /// One flat guest range that the kernel may read or write.
 struct Piece {
@@ -153,7 +154,7 @@ impl Buffers {
     }
 
     fn iovec(&mut self, task: &Task, at: u64, count: u64, dir: Dir, message: usize) {
-        if count > PARTS {
+        if count > UIO_MAXIOV {
             return;
         }
         for k in 0..count {

@@ -11,7 +11,7 @@ use relive_host::addr::PAGE;
 use relive_host::{GuestAddr, copy};
 use relive_kabi::{Arg, Dir, Len, Special};
 
-use super::{Buffers, MMSGHDR, MSGHDR, PARTS, Piece, Rule, list_len};
+use super::{Buffers, MMSGHDR, MSGHDR, Piece, Rule, UIO_MAXIOV, list_len};
 use crate::call::Call;
 use crate::call::astray::NOWHERE;
 use crate::kernel::own;
@@ -117,7 +117,7 @@ impl Buffers {
             return;
         }
         // A list that is copied behind them must not move them.
-        let list = if has_list { 16 * PARTS as usize } else { 0 };
+        let list = usize::from(has_list) * 16 * UIO_MAXIOV as usize;
         self.arena = vec![0; PAGE as usize + room + list];
         let skew = self.arena.as_ptr().align_offset(PAGE as usize);
         self.arena.truncate(skew + room);
@@ -206,7 +206,7 @@ impl Buffers {
     }
 
     fn copy_iovec(&mut self, at: u64, count: u64) -> Option<usize> {
-        if !(1..=PARTS).contains(&count) {
+        if !(1..=UIO_MAXIOV).contains(&count) {
             return None;
         }
         let copy = self.append(at, 16 * count)?;

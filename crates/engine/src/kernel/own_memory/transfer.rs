@@ -8,15 +8,13 @@ use super::whose::{NOWHERE, Whose};
 use super::written::Written;
 use crate::call::Call;
 use crate::failure::Result;
-use crate::kernel::buffers::list_len;
+use crate::kernel::buffers::{UIO_MAXIOV, list_len};
 use crate::task::Task;
 
 const EFAULT: i64 = -(libc::EFAULT as i64);
 pub(super) const EINVAL: i64 = -(libc::EINVAL as i64);
 /// The most that one call moves.
 const MOST: u64 = 0x7fff_f000;
-/// The most parts of a vector.
-const PARTS: u64 = 1024;
 
 /// One call that moves bytes between buffers of the guest and the memory behind a descriptor.
 pub(super) struct Transfer {
@@ -200,7 +198,7 @@ pub(super) fn arguments(
 
 /// The parts of a vector: address, length.
 pub(super) fn read_vector(task: &Task, at: u64, count: u64) -> std::result::Result<Parts, i64> {
-    if count > PARTS {
+    if count > UIO_MAXIOV {
         return Err(EINVAL);
     }
     let part = |k: u64| {
