@@ -1,6 +1,7 @@
 //! process_vm_readv(2) and process_vm_writev(2) of the program itself.
 
-use relive_host::sys;
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
 
 use super::transfer::{EINVAL, gather, read_vector};
 use super::whose::{NOWHERE, is_own};
@@ -79,9 +80,8 @@ fn to_tracee(task: &mut Task, call: &Call) -> Result<i64> {
 
 /// Whether there is a thread with this id.
 fn exists(id: i32) -> bool {
-    // SAFETY: asks, and sends nothing.
-    let asked = || unsafe { sys::syscall(libc::SYS_kill as u64, [id as u64, 0, 0, 0, 0, 0]) };
-    id > 0 && asked() as i64 != -i64::from(libc::ESRCH)
+    let id = (id > 0).then_some(id).and_then(Pid::from_raw);
+    id.is_some_and(|id| test_kill_process(id) != Err(Errno::SRCH))
 }
 
 /// Makes such a call with the remote vector cut to the guest's map; `prepare` gets the cut vector
