@@ -23,9 +23,6 @@ use crate::shm::Shm;
 use crate::task::Task;
 use crate::traced::Traced;
 
-/// The outcome of a request: a result, or an errno (negative).
-type TraceResult = std::result::Result<i64, i64>;
-
 const EIO: i64 = -(libc::EIO as i64);
 const EPERM: i64 = -(libc::EPERM as i64);
 const ESRCH: i64 = -(libc::ESRCH as i64);
@@ -44,15 +41,14 @@ pub fn ptrace(task: &mut Task, call: &Call) -> Result<i64> {
     };
     let slots = SLOTS.of(shm);
     let (request, tid) = (call.args[0] as u32, call.args[1] as u32);
-    let asked = match request {
-        ptrace::TRACEME => trace_me(task, call, shm),
-        ptrace::ATTACH | ptrace::SEIZE => return attach(task, call, shm),
+    match request {
+        ptrace::TRACEME => Ok(trace_me(task, call, shm)),
+        ptrace::ATTACH | ptrace::SEIZE => attach(task, call, shm),
         _ => match tracee(task, slots, tid) {
-            Some(slot) => return to_tracee(task, call, slot),
-            None => Err(ESRCH),
+            Some(slot) => to_tracee(task, call, slot),
+            None => Ok(ESRCH),
         },
-    };
-    Ok(asked.unwrap_or_else(|e| e))
+    }
 }
 
 /// The tracee of the calling thread with this id.
@@ -79,15 +75,17 @@ fn process_of(shm: &Shm, tid: u32) -> Option<u32> {
     pids.find(|pid| *pid != 0 && sys::has_thread(*pid, tid))
 }
 
-fn trace_me(task: &mut Task, call: &Call, shm: &'static Shm) -> TraceResult {
+fn trace_me(task: &mut Task, call: &Call, shm: &'static Shm) -> i64 {
     if task.traced.is_some() {
-        return Err(EPERM);
+        return EPERM;
     }
     let parent = ids::parent();
     if !is_recorded(shm, parent) {
-        return Err(refuse(call, libc::EPERM));
+        return refuse(call, libc::EPERM);
     }
-    let (at, slot) = SLOTS.of(shm).claim().ok_or(EIO)?;
+    let Some((at, slot)) = SLOTS.of(shm).claim() else {
+        return EIO;
+    };
     slot.tracer.store(parent, Ordering::Release);
     slot.process.store(task.process.pid, Ordering::Release);
     slot.thread.store(task.tid, Ordering::Release);
@@ -97,7 +95,7 @@ fn trace_me(task: &mut Task, call: &Call, shm: &'static Shm) -> TraceResult {
         ..Traced::default()
     }));
     note_signals(task);
-    Ok(0)
+    0
 }
 
 fn attach(task: &mut Task, call: &Call, shm: &'static Shm) -> Result<i64> {
