@@ -10,7 +10,7 @@ use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Component, Path, PathBuf};
 
 use crate::error::{Error, Result};
-use crate::manifest::{self, Manifest};
+use crate::manifest::{Manifest, manifest_file};
 
 /// Name of the link to the newest recording.
 const LATEST: &str = "latest";
@@ -170,7 +170,7 @@ pub fn resolve_in(base: &Path, name: Option<&Path>) -> Result<PathBuf> {
 }
 
 fn is_trace(path: &Path) -> bool {
-    path.join(manifest::NAME).is_file()
+    manifest_file(path).is_file()
 }
 
 /// A recording in a folder of recordings.

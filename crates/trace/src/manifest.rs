@@ -16,7 +16,7 @@ use crate::files::{create_private, open_regular};
 use crate::version::{FORMAT, Version};
 
 /// Name of the manifest in a trace.
-pub(crate) const NAME: &str = "manifest.json";
+const NAME: &str = "manifest.json";
 
 /// The manifest of the trace in `directory`.
 #[must_use]
