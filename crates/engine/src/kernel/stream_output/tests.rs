@@ -5,7 +5,6 @@ use std::os::fd::AsRawFd;
 
 use libc::SYS_write;
 
-use super::*;
 use crate::streams::OUT;
 use crate::testing::Guest;
 

@@ -21,6 +21,9 @@ pub enum Bound {
         after: Option<u32>,
         /// It ends its thread or program, and so says nothing of turns: the thread waits in front of the call.
         ends: bool,
+        /// The call found that its word had changed since the thread had looked: the thread comes to it before
+        /// the operation that it follows.
+        changed: bool,
     },
     /// To a tick, at which it was at this moment.
     Tick { ticks: u64, at: u64 },
@@ -106,6 +109,7 @@ pub fn bound(
         end: 0,
         after: None,
         ends: false,
+        changed: false,
     };
     for note in &tape.notes {
         match (*note, &mut event) {
@@ -129,6 +133,7 @@ pub fn bound(
                 end: begin,
                 after: None,
                 ends: false,
+                changed: false,
             },
             _ => Bound::End,
         });
@@ -142,6 +147,10 @@ pub fn bound(
     let ends = match tape.peek_kind()? {
         Some(Kind::End { how, .. }) => how != Ending::Killed,
         Some(Kind::Exec(_)) => true,
+        _ => false,
+    };
+    let changed = match tape.peek_kind()? {
+        Some(Kind::Syscall(call)) => found_a_change(call.nr, call.result),
         _ => false,
     };
     let (behind, step) = (tape.behind, decided(tape, hint));
@@ -167,7 +176,14 @@ pub fn bound(
         end,
         after,
         ends,
+        changed,
     })
+}
+
+/// Whether a call with this result is one that compares a word with what its caller has seen there, and found
+/// another value (futex(2), `EAGAIN`).
+fn found_a_change(nr: u32, result: i64) -> bool {
+    i64::from(nr) == libc::SYS_futex && result == -i64::from(libc::EAGAIN)
 }
 
 /// The decision for the way that the thread is on: one for a way before it, if that reaches so far.

@@ -184,12 +184,22 @@ impl Linear {
                     Tape::In(tape) => tape.moments,
                     _ => 0,
                 };
-                let at = hint(What::Event(moments)).map_or(end, |_| begin);
+                let at = match hint(What::Event(moments)) {
+                    None => end,
+                    Some(1) => begin,
+                    Some(later) => later,
+                };
                 match after {
                     Some(after) => Due::After(after, at),
                     None => Due::At(at),
                 }
             }
+            Bound::Event {
+                begin,
+                after: Some(other),
+                changed: true,
+                ..
+            } => Due::Ahead(other, begin),
             Bound::Event { begin, .. } => Due::At(begin),
             Bound::End => Due::At(u64::MAX),
         };
@@ -204,6 +214,8 @@ pub enum Due {
     At(u64),
     /// When this thread has gone on, which should have been at this moment.
     After(u32, u64),
+    /// At this moment, and before this thread goes on.
+    Ahead(u32, u64),
     /// It has nothing left to do.
     Never,
 }
@@ -213,7 +225,7 @@ pub fn first(dues: &BTreeMap<u32, Due>) -> Option<u32> {
     let mut at: BTreeMap<u32, u64> = BTreeMap::new();
     for (&slot, &due) in dues {
         match due {
-            Due::At(moment) => {
+            Due::At(moment) | Due::Ahead(_, moment) => {
                 let there = at.entry(slot).or_insert(moment);
                 *there = moment.min(*there);
             }
@@ -223,7 +235,7 @@ pub fn first(dues: &BTreeMap<u32, Due>) -> Option<u32> {
                 for _ in 0..dues.len() {
                     match dues.get(&awaited) {
                         Some(Due::After(next, _)) => awaited = *next,
-                        Some(Due::At(_)) => {
+                        Some(Due::At(_) | Due::Ahead(..)) => {
                             let there = at.entry(awaited).or_insert(moment);
                             *there = moment.min(*there);
                             break;
@@ -236,7 +248,13 @@ pub fn first(dues: &BTreeMap<u32, Due>) -> Option<u32> {
         }
     }
     let first = at.into_iter().min_by_key(|&(slot, moment)| (moment, slot));
-    first.map(|(slot, _)| slot)
+    let (first, _) = first?;
+    // Two that are ahead of each other go in the order of their moments.
+    let ahead = dues
+        .iter()
+        .find(|(_, due)| matches!(due, Due::Ahead(other, _) if *other == first));
+    let is_ahead = matches!(dues.get(&first), Some(Due::Ahead(..)));
+    Some(ahead.filter(|_| !is_ahead).map_or(first, |(&slot, _)| slot))
 }
 
 /// Threads that wait for each other.
@@ -297,6 +315,16 @@ mod tests {
         assert_eq!(goes_first(&dues), Some(3));
         // One that is not there yet cannot be waited for.
         let dues = [(0, Due::After(7, 1)), (1, Due::At(5))];
+        assert_eq!(goes_first(&dues), Some(1));
+    }
+
+    #[test]
+    fn a_thread_comes_to_its_call_ahead_of_the_change_that_the_call_finds() {
+        let dues = [(0, Due::At(5)), (1, Due::Ahead(0, 9)), (2, Due::At(7))];
+        assert_eq!(goes_first(&dues), Some(1));
+        let dues = [(0, Due::At(5)), (1, Due::Ahead(2, 9)), (2, Due::At(7))];
+        assert_eq!(goes_first(&dues), Some(0));
+        let dues = [(0, Due::Ahead(1, 5)), (1, Due::Ahead(0, 4))];
         assert_eq!(goes_first(&dues), Some(1));
     }
 

@@ -18,7 +18,7 @@ pub enum What {
     /// the instruction. Without a decision it waits at the operation's tick.
     Operation(u64),
     /// When the thread's event behind so many moments happens, of the time that it took. Decided by a 1: at its
-    /// begin. Without a decision it happens at its end.
+    /// begin; by a larger value: at that moment. Without a decision it happens at its end.
     Event(u64),
 }
 

@@ -19,6 +19,8 @@ pub struct Path {
     moments: Vec<(u64, u64, u64)>,
     /// Moments before, number and tick of each operation that follows one of another thread.
     operations: Vec<(u64, u64, u64)>,
+    /// Moments before each event that follows an operation of another thread, and that thread.
+    follows: Vec<(u64, u32)>,
 }
 
 /// The way of a thread between two moments: ticks, and when it was there.
@@ -46,6 +48,11 @@ impl Path {
                 }) => path
                     .operations
                     .push((path.moments.len() as u64, at, event.ticks)),
+                Some(Note::Edge {
+                    event: true,
+                    thread,
+                    ..
+                }) => path.follows.push((path.moments.len() as u64, thread)),
                 _ => {}
             }
         }
@@ -57,7 +64,7 @@ impl Path {
     pub fn with(moments: impl Iterator<Item = (u64, u64, u64)>) -> Self {
         Self {
             moments: moments.collect(),
-            operations: Vec::new(),
+            ..Self::default()
         }
     }
 
@@ -129,6 +136,19 @@ impl Path {
         arrived.into_iter().chain([passed]).collect()
     }
 
+    /// The thread that the event behind so many moments follows, and when this thread came to that event.
+    pub fn followed(&self, moments: u64) -> Option<(u32, u64)> {
+        let found = self.follows.binary_search_by_key(&moments, |&(m, _)| m);
+        let (_, thread) = self.follows[found.ok()?];
+        Some((thread, self.get(moments)?.1))
+    }
+
+    /// The thread's last event, by the number of moments behind it, and when that began.
+    pub fn last_event(&self) -> Option<(u64, u64)> {
+        let (_, begin, _) = *self.moments.last()?;
+        Some((self.moments.len() as u64 - 1, begin))
+    }
+
     /// Number and tick of the last operations that follow those of others, before a disagreement behind so many
     /// moments: at most `count`, up to number `last`, which the thread makes next, behind the same moments. That one is
     /// meant even if the thread was seen at a tick again before it. The last one comes first.
@@ -146,7 +166,10 @@ impl Path {
     pub fn operations_before(&self, number: u64, count: usize) -> Vec<(u64, u64)> {
         let end = self.operations.partition_point(|&(_, at, _)| at < number);
         let before = self.operations[..end].iter().rev();
-        before.take(count).map(|&(_, at, tick)| (at, tick)).collect()
+        before
+            .take(count)
+            .map(|&(_, at, tick)| (at, tick))
+            .collect()
     }
 }
 
@@ -200,8 +223,8 @@ mod tests {
     #[test]
     fn operations_are_those_of_the_way_and_the_next_one() {
         let path = Path {
-            moments: Vec::new(),
             operations: vec![(1, 2, 10), (3, 4, 30), (3, 5, 31), (3, 6, 32), (4, 8, 40)],
+            ..Path::default()
         };
         assert_eq!(path.operations(3, 6, 3), [(6, 32), (5, 31), (4, 30)]);
         assert_eq!(path.operations(3, 5, 3), [(5, 31), (4, 30)]);
@@ -211,5 +234,16 @@ mod tests {
         assert_eq!(path.operations(5, 7, 3), []);
         assert_eq!(path.operations_before(6, 2), [(5, 31), (4, 30)]);
         assert_eq!(path.operations_before(2, 2), []);
+    }
+
+    #[test]
+    fn an_event_follows_the_thread_that_its_edge_names() {
+        let path = Path {
+            follows: vec![(1, 4)],
+            ..Path::with([(1, 10, 10), (1, 12, 20)].into_iter())
+        };
+        assert_eq!(path.followed(1), Some((4, 12)));
+        assert_eq!(path.followed(0), None);
+        assert_eq!(path.last_event(), Some((1, 12)));
     }
 }

@@ -219,6 +219,13 @@ fn changes(
     }
     let path = &threads[&at.thread];
     let (late, early) = ((here, first), (here, last));
+    // It came to its call before the end of the thread that it follows there, which took longer than it seems.
+    if let Some((ended, came)) = path.followed(at.moments)
+        && let Some((event, began)) = threads.get(&ended).and_then(Path::last_event)
+        && began < came
+    {
+        all.push_back(vec![(place(ended, What::Event(event)), came + 1)]);
+    }
     all.push_back(vec![late]);
     all.push_back(vec![early]);
     // An operation is on the right side of another one, and the loads before it are not.
@@ -283,7 +290,10 @@ fn changes(
     let first_here = operations.last().map_or(at.ops + 1, |&(op, _)| op);
     for (op, tick) in path.operations_before(first_here, OPERATIONS) {
         for back in 1..=RETRIED {
-            let wait = (place(at.thread, What::Operation(op)), tick.saturating_sub(back));
+            let wait = (
+                place(at.thread, What::Operation(op)),
+                tick.saturating_sub(back),
+            );
             all.push_back(vec![wait]);
         }
     }
