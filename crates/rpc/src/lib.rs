@@ -44,6 +44,7 @@ mod task;
 pub mod tower;
 mod watch;
 mod watched;
+mod writer;
 
 pub use alone::{Incoming, Requests};
 pub use bytes::Malformed;

@@ -6,9 +6,10 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::header::Mark;
-use crate::lane::{Common, LaneWriter, Message, TapeWriter, discard_all, lock, write_all};
+use crate::lane::{Common, LaneWriter, Message, lock};
 use crate::name::{Name, NameId};
 use crate::record::LaneKind;
+use crate::writer::{TapeWriter, discard_all, write_all};
 
 /// The content that a recording keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

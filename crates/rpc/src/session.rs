@@ -16,7 +16,7 @@ use crate::folder::{create, read_all};
 use crate::gate::{Gate, Side};
 use crate::header::Mark;
 use crate::id::{Origin, Path as Way, TaskId};
-use crate::lane::{Notes, TapeWriter, lock};
+use crate::lane::{Notes, lock};
 use crate::live::LiveGate;
 use crate::name::{Name, NameId};
 use crate::outcome::{CHECK_VARIABLE, OpenError, Outcome, VARIABLE};
@@ -28,6 +28,7 @@ use crate::shared::Shared;
 use crate::tape::{End, Lane, SUFFIX, Tape};
 use crate::task::{self, Task};
 use crate::watch::watch;
+use crate::writer::TapeWriter;
 
 /// How long a replay waits for a request while nothing else goes on.
 pub const LIMIT: Duration = Duration::from_secs(30);
