@@ -7,7 +7,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use crate::task::{Entered, Task};
+use crate::current::Entered;
+use crate::task::Task;
 
 impl Task {
     /// `future` as this task.

@@ -24,10 +24,9 @@ use crate::record::LaneKind;
 use crate::recorder::{Keep, Recorder};
 use crate::recording::On;
 use crate::replay::ReplayGate;
-use crate::shared::Shared;
-use crate::tape::{End, Lane, SUFFIX, Tape};
+use crate::replayer::Replayer;
+use crate::tape::{SUFFIX, Tape};
 use crate::task::{self, Task};
-use crate::watch::watch;
 use crate::writer::TapeWriter;
 
 /// How long a replay waits for a request while nothing else goes on.
@@ -51,11 +50,6 @@ enum Mode {
     Off,
     Record(Recorder),
     Replay(Replayer),
-}
-
-pub(crate) struct Replayer {
-    pub(crate) lanes: HashMap<NameId, Arc<Lane>>,
-    pub(crate) shared: Arc<Shared>,
 }
 
 fn process(text: &str) -> Result<Name, OpenError> {
@@ -156,7 +150,7 @@ impl Session {
         causal::close(&mut tapes);
         let at = tapes.iter().position(|tape| tape.process == process);
         let at = at.ok_or(OpenError::NoTape(process))?;
-        Ok(Self::open(tapes, at, false, limit))
+        Ok(Self::replaying(tapes, at, false, limit))
     }
 
     /// Replays a process of the recording in a folder without its peers; it needs their payloads, and no
@@ -180,36 +174,13 @@ impl Session {
         causal::close_alone(&mut tape);
         let mut tapes = vec![tape];
         causal::close(&mut tapes);
-        Ok(Self::open(tapes, 0, true, limit))
+        Ok(Self::replaying(tapes, 0, true, limit))
     }
 
-    fn open(mut tapes: Vec<Tape>, at: usize, alone: bool, limit: Option<Duration>) -> Self {
-        let names = tapes
-            .iter()
-            .flat_map(Tape::names)
-            .map(|name| (name.id(), name.clone()));
-        let names: HashMap<_, _> = names.collect();
-        let cut = tapes.iter().enumerate().filter(|(other, tape)| {
-            let says_so = alone || *other != at;
-            says_so && tape.end != End::Closed
-        });
-        let cut = cut.map(|(_, tape)| tape.process.id()).collect();
-        let tape = tapes.swap_remove(at);
-        let receipts = tape.lanes.iter().map(|lane| lane.receipts.len() as u64);
-        let shared = Shared::new(tape.process.clone(), names, alone, cut, receipts.sum());
-        if let Some(limit) = limit {
-            let watched = Arc::downgrade(&shared);
-            std::thread::spawn(move || watch(&watched, limit));
-        }
-        let lanes = tape
-            .lanes
-            .into_iter()
-            .map(|lane| (lane.name.id(), Arc::new(lane)));
-        let replayer = Replayer {
-            lanes: lanes.collect(),
-            shared,
-        };
-        Self::new(tape.process, Mode::Replay(replayer))
+    fn replaying(tapes: Vec<Tape>, at: usize, alone: bool, limit: Option<Duration>) -> Self {
+        let replayer = Replayer::new(tapes, at, alone, limit);
+        let process = replayer.shared.process.clone();
+        Self::new(process, Mode::Replay(replayer))
     }
 
     /// The histories of a process that is replayed without its peers.
@@ -386,17 +357,6 @@ impl Drop for Inner {
         if let Mode::Record(recorder) = &self.mode {
             // Nobody is left to tell of a failure.
             let _ = recorder.finish();
-        }
-    }
-}
-
-impl Replayer {
-    /// The history of a lane; an empty one if the recording does not have it.
-    fn lane(&self, kind: LaneKind, name: &Name) -> Result<Arc<Lane>, OpenError> {
-        match self.lanes.get(&name.id()) {
-            Some(lane) if lane.kind == kind => Ok(lane.clone()),
-            Some(lane) => Err(OpenError::Kind(name.clone(), kind, lane.kind)),
-            None => Ok(Arc::new(Lane::empty(kind, name.clone()))),
         }
     }
 }

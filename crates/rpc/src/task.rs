@@ -1,11 +1,10 @@
-//! Tasks: which one runs, its operations and children, and how it ends.
+//! Tasks: their operations and children, and how they end.
 //!
 //! A task is one sequence of deeds: its operations (requests, answers, primitives, acquisitions) and
 //! its children are numbered in its own order. Code that runs side by side (`join!`, `spawn`, threads)
 //! belongs into tasks of its own, made by [`crate::fork`]; else numbers depend on time. **While off
 //! there are no tasks, and nothing here costs more than a branch.**
 
-use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
@@ -23,50 +22,6 @@ use crate::name::Name;
 use crate::record::Member;
 use crate::shared::Shared;
 use crate::tape::Lane;
-
-thread_local! {
-    static CURRENT: RefCell<Option<Task>> = const { RefCell::new(None) };
-}
-
-/// A task is the current one for as long as this lives; then it is back in its place. It is moved and not
-/// cloned, as this comes with every poll of every task.
-pub(crate) struct Entered<'a> {
-    /// `None`: there is nothing to be entered.
-    home: Option<&'a mut Option<Task>>,
-    before: Option<Task>,
-}
-
-impl<'a> Entered<'a> {
-    pub(crate) fn new(home: &'a mut Option<Task>) -> Self {
-        let before = match home.is_some() {
-            // While the thread ends there is no current task any more.
-            true => CURRENT.try_with(|current| current.replace(home.take())),
-            false => return Self::nothing(),
-        };
-        match before {
-            Ok(before) => Self {
-                home: Some(home),
-                before,
-            },
-            Err(_) => Self::nothing(),
-        }
-    }
-
-    fn nothing() -> Self {
-        Self {
-            home: None,
-            before: None,
-        }
-    }
-}
-
-impl Drop for Entered<'_> {
-    fn drop(&mut self) {
-        if let Some(home) = &mut self.home {
-            **home = CURRENT.replace(self.before.take());
-        }
-    }
-}
 
 /// A task of a recorded or replayed process.
 #[derive(Clone)]
@@ -105,11 +60,6 @@ impl Task {
             stopped: AtomicBool::new(false),
             side,
         }))
-    }
-
-    /// The task that runs; `None` while off, and outside of every task.
-    pub fn current() -> Option<Self> {
-        CURRENT.with_borrow(Clone::clone)
     }
 
     /// Its identity.
