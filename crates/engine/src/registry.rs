@@ -14,7 +14,7 @@ mod model;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use relive_host::signal::call_out;
+use relive_host::call_out::call_out;
 use relive_host::sys;
 
 use crate::ended::EndedThreads;

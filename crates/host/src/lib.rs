@@ -7,6 +7,7 @@
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 
 pub mod addr;
+pub mod call_out;
 pub mod context;
 pub mod copy;
 pub mod cpu;

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde::{Deserialize, Serialize};
 
+use crate::call_out::is_call_out;
 use crate::context::{Context, EXIT_FAULT, LANES, SIGNAL_SLOTS, off};
 use crate::{copy, enter, layout, order, reading, sys};
 
@@ -337,43 +338,6 @@ unsafe extern "C" fn handler(
     if !calls_out && let Some(target) = sys::interrupted_target(rip) {
         gregs[REG_RIP] = target as i64;
     }
-}
-
-/// The signal by which one host thread calls another out of translated code. It is one of those
-/// that no thread blocks, so that it always arrives.
-const CALL_OUT: i32 = libc::SIGTRAP;
-
-/// Its marks among all signals: a code that neither the kernel nor the C library sends, and a
-/// value.
-const CALL_OUT_CODE: i32 = -0x524c;
-const CALL_OUT_VALUE: u64 = 0x5175_6965_7363_6521;
-
-/// Lets a thread of the guest leave translated code at its next tick: from now on its
-/// [`Context::wanted`] is set, which it clears itself. Elsewhere it does nothing to the thread. One
-/// that has ended is none, and nothing happens.
-pub fn call_out(pid: u32, tid: u32) {
-    let mut info = [0u8; 128];
-    info[0..4].copy_from_slice(&CALL_OUT.to_le_bytes());
-    info[8..12].copy_from_slice(&CALL_OUT_CODE.to_le_bytes());
-    info[24..32].copy_from_slice(&CALL_OUT_VALUE.to_le_bytes());
-    // SAFETY: the kernel reads the structure; the handler of this module takes the signal.
-    unsafe {
-        let args = [
-            pid.into(),
-            tid.into(),
-            CALL_OUT as u64,
-            info.as_ptr() as u64,
-            0,
-            0,
-        ];
-        sys::syscall(libc::SYS_rt_tgsigqueueinfo as u64, args)
-    };
-}
-
-fn is_call_out(sig: i32, info: &[u8; 128]) -> bool {
-    sig == CALL_OUT
-        && info[8..12] == CALL_OUT_CODE.to_le_bytes()
-        && info[24..32] == CALL_OUT_VALUE.to_le_bytes()
 }
 
 fn note(info: &[u8; 128], ctx: &mut Context) {

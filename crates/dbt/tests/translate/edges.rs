@@ -9,7 +9,7 @@ use std::time::Duration;
 use iced_x86::code_asm::*;
 use relive_dbt::{Next, Options, Stop, Translator};
 use relive_host::order::{EDGES, Edge};
-use relive_host::{Context, GuestAddr, enter, signal};
+use relive_host::{Context, GuestAddr, call_out, enter, signal};
 use relive_sched::Rng;
 
 use super::guest::*;
@@ -271,7 +271,7 @@ fn edges_tell_the_order_of_all_operations() {
             for tid in &tids {
                 let tid = tid.load(Ordering::Acquire);
                 if tid != 0 {
-                    signal::call_out(std::process::id(), tid);
+                    call_out::call_out(std::process::id(), tid);
                 }
             }
             std::thread::sleep(Duration::from_micros(50));

@@ -97,7 +97,7 @@ pub struct Context {
     /// system call. Where translated code is entered it is checked as one word with `wanted`.
     pub pending: u32,
     /// Non-zero when another thread needs this one to leave translated code
-    /// ([`crate::signal::call_out`]); calls of the guest's do not end because of it.
+    /// ([`crate::call_out::call_out`]); calls of the guest's do not end because of it.
     pub wanted: u32,
     /// Padding.
     pub reserved: u32,
