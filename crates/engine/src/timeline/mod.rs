@@ -26,7 +26,7 @@ mod travel;
 pub use crate::guide::point::{Point, Steps};
 pub use crate::guide::protocol::{
     AtStop, Ended, Hit, MapLine, OTHERS, Output, Past, Ran, ReplayStatus, Request, Response,
-    RunRequest, StopEvent, StopReason, StopSet, Thread, Watching, Watchpoint, receive, send,
+    RunRequest, StopEvent, StopReason, StopSet, Thread, Watching, Watchpoint,
 };
 pub use crate::guide::races::{AccessOrder, OrderedAccess, Race, RaceAccess, RaceHints, Races};
 pub use crate::guide::register_set::{Registers, vector_places, vector_state};

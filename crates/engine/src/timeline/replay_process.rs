@@ -2,6 +2,7 @@
 //! made.
 
 mod questions;
+mod searches;
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -17,12 +18,9 @@ use rustix::time::Timespec;
 
 use crate::broker::Broker;
 use crate::failure::{Failure, Result};
-use crate::guide::protocol::{
-    Output, Ran, ReplayStatus, Request, Response, RunRequest, StopSet, receive, send,
-};
-use crate::guide::races::{RaceHints, Races};
+use crate::guide::framing::{receive, send};
+use crate::guide::protocol::{Output, Ran, ReplayStatus, Request, Response, RunRequest, StopSet};
 use crate::guide::start_variable::{Guide, VARIABLE as GUIDE};
-use crate::guide::trials::{Trial, TrialOrder};
 use crate::mode::Name;
 use crate::modes::replay::concurrency::CONCURRENCY;
 use crate::modes::replay::confine;
@@ -77,12 +75,6 @@ impl Drop for Common {
         let _ = waitpid(Pid::from_raw(self.root), WaitOptions::empty());
     }
 }
-
-/// The longest wait for one of several processes.
-const LOOK: Timespec = Timespec {
-    tv_sec: 0,
-    tv_nsec: 50_000_000,
-};
 
 /// A replaying process. Dropping it ends it.
 pub struct ReplayProcess {
@@ -307,77 +299,6 @@ impl ReplayProcess {
         }
         match reply {
             Response::Ran(ran) => Ok((*ran, bytes)),
-            other => Err(unexpected(&other)),
-        }
-    }
-
-    /// Looks for races from here on.
-    ///
-    /// # Errors
-    /// Divergence, or the process is gone.
-    pub fn look_for_races(&mut self, hints: &RaceHints) -> Result<()> {
-        match self.ask(&Request::LookForRaces(hints.clone()))? {
-            Response::Done => Ok(()),
-            other => Err(unexpected(&other)),
-        }
-    }
-
-    /// Gives an order of a search for the turns of threads; [`ReplayProcess::trial_answer`] waits for the answer.
-    ///
-    /// # Errors
-    /// The process is gone.
-    pub fn order_trial(&mut self, order: &TrialOrder) -> Result<()> {
-        let request = Request::Trial(order.clone());
-        send(&mut self.socket, &request, &[]).map_err(|e| self.gone(&e))
-    }
-
-    /// How far the trial is.
-    ///
-    /// # Errors
-    /// Any failure but a divergence, or the process is gone.
-    pub fn trial_answer(&mut self) -> Result<Trial> {
-        match self.answer()?.0 {
-            Response::Trial(trial) => Ok(*trial),
-            other => Err(unexpected(&other)),
-        }
-    }
-
-    /// Waits until some of these answer, or for a while: which.
-    ///
-    /// # Errors
-    /// The kernel's.
-    pub fn which_answer(all: &[&Self]) -> io::Result<Vec<usize>> {
-        let mut sockets: Vec<PollFd<'_>> = all
-            .iter()
-            .map(|host| PollFd::new(&host.socket, PollFlags::IN))
-            .collect();
-        match poll(&mut sockets, Some(&LOOK)) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(e) => return Err(e.into()),
-        }
-        let ready = sockets.iter().enumerate();
-        let ready = ready.filter(|(_, socket)| !socket.revents().is_empty());
-        Ok(ready.map(|(place, _)| place).collect())
-    }
-
-    /// Looks for orders of accesses from here on.
-    ///
-    /// # Errors
-    /// Divergence, or the process is gone.
-    pub fn look_for_orders(&mut self) -> Result<()> {
-        match self.ask(&Request::LookForOrders)? {
-            Response::Done => Ok(()),
-            other => Err(unexpected(&other)),
-        }
-    }
-
-    /// Goes on with that for a while.
-    ///
-    /// # Errors
-    /// Divergence, or the process is gone.
-    pub fn races(&mut self) -> Result<Races> {
-        match self.ask(&Request::Races)? {
-            Response::Races(races) => Ok(races),
             other => Err(unexpected(&other)),
         }
     }

@@ -5,7 +5,8 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::net::{RecvFlags, recv};
 
-use crate::guide::protocol::{Request, Response, receive, send};
+use crate::guide::framing::{receive, send};
+use crate::guide::protocol::{Request, Response};
 use crate::messages;
 
 /// The socket.
