@@ -12,6 +12,7 @@ pub mod disagreement;
 pub mod due;
 pub mod exact_turns;
 pub mod hints;
+mod neighbours;
 pub mod path;
 pub mod search;
 pub mod wanted;

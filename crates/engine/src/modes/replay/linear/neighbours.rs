@@ -1,0 +1,186 @@
+//! The neighbouring orders of a failed attempt: the decisions that a search may add to it, after a disagreement or for a
+//! race. A function of its arguments. Must never know which orders were tried.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::hints::{Hints, Place, What};
+use super::path::{Path, Way};
+use crate::guide::races::{Race, RaceAccess};
+use crate::guide::trials::Disagreement;
+
+/// Operations before a disagreement that may have come on the wrong side of another one.
+const OPERATIONS: usize = 3;
+/// Ticks before an operation at which the load may lie that decides whether it is made again.
+const RETRIED: u64 = 3;
+/// Ways before a disagreement that may have gone wrong unseen.
+const EARLIER: u64 = 2;
+/// Ways before a disagreement on which a thread may have lost the processor, and how many of them are tried.
+const FARTHEST: u64 = 32;
+const PAUSES: usize = 6;
+
+/// Decisions to be added to those of an attempt.
+pub type NewDecisions = Vec<(Place, u64)>;
+
+/// Orders in which a thread goes round a loop as often as in the recording before it sees a value that another one has
+/// stored: it saw that at a tick too soon or too late by as many ticks as it is from its event. The most promising
+/// comes last.
+pub fn seen_later(
+    at: &Disagreement,
+    race: &Race,
+    threads: &BTreeMap<u32, Path>,
+) -> Vec<NewDecisions> {
+    let place = |thread, moments| Place {
+        process: at.process,
+        thread,
+        what: What::Way(moments),
+    };
+    let missing = at.recorded.wrapping_sub(at.ticks) as i64;
+    let seen = race.second.tick.saturating_add_signed(missing);
+    let (Some(reads), Some(stores)) = (threads.get(&at.thread), threads.get(&race.first.thread))
+    else {
+        return Vec::new();
+    };
+    if missing == 0 {
+        return Vec::new();
+    }
+    let moments = reads.at_tick(seen).min(at.moments);
+    let later = (place(at.thread, moments), seen);
+    let moments = stores.at_tick(race.first.tick);
+    let stored = (place(race.first.thread, moments), race.first.tick + 1);
+    vec![vec![later, stored], vec![later]]
+}
+
+/// Orders in which a race comes out the other way, the most promising last: the first thread goes no further than
+/// to its access, and the other one comes there at once.
+pub fn turned_around(
+    process: u32,
+    race: &Race,
+    threads: &BTreeMap<u32, Path>,
+) -> Vec<NewDecisions> {
+    let decision = |access: &RaceAccess, behind: u64| {
+        let place = |moments| Place {
+            process,
+            thread: access.thread,
+            what: What::Way(moments),
+        };
+        let path = threads.get(&access.thread)?;
+        let moments = path.at_tick(access.tick);
+        let until = path.way(moments).until.0.max(access.tick);
+        Some((place(moments), (access.tick + behind).min(until)))
+    };
+    // A call's accesses happen with its event.
+    let late = decision(&race.first, 0).filter(|_| race.first.call.is_none());
+    let early = decision(&race.second, 1).filter(|_| race.second.call.is_none());
+    let alone = [early, late].into_iter().flatten().map(|one| vec![one]);
+    let both = late.zip(early).map(|(late, early)| vec![late, early]);
+    alone.chain(both).collect()
+}
+
+/// Neighbouring orders of a thread that left the recording on a way.
+pub fn changes(
+    hints: &Hints,
+    at: &Disagreement,
+    way: Way,
+    threads: &BTreeMap<u32, Path>,
+) -> VecDeque<NewDecisions> {
+    let place = |thread, what| Place {
+        process: at.process,
+        thread,
+        what,
+    };
+    let here = place(at.thread, What::Way(at.moments));
+    let (first, last) = (way.from.0, way.until.0);
+    let mut all = VecDeque::new();
+    // A thread that waited for another one in a loop went round too often, or not often enough.
+    let step = hints
+        .at(at.process, at.thread, What::Way(at.moments))
+        .unwrap_or(last);
+    let missing = at.recorded.wrapping_sub(at.ticks) as i64;
+    let guess = step.saturating_add_signed(missing).clamp(first, last);
+    let looped = vec![(here, guess)];
+    let decided = hints.at(at.process, at.thread, What::Way(at.moments)) == Some(step);
+    if decided && missing != 0 {
+        all.push_back(looped.clone());
+    }
+    let path = &threads[&at.thread];
+    let (late, early) = ((here, first), (here, last));
+    // It came to its call before the end of the thread that it follows there, which took longer than it seems.
+    if let Some((ended, came)) = path.followed(at.moments)
+        && let Some((event, began)) = threads.get(&ended).and_then(Path::last_event)
+        && began < came
+    {
+        all.push_back(vec![(place(ended, What::Event(event)), came + 1)]);
+    }
+    all.push_back(vec![late]);
+    all.push_back(vec![early]);
+    // An operation is on the right side of another one, and the loads before it are not.
+    let operations = path.operations(at.moments, at.ops + 1, OPERATIONS);
+    let waits = |(op, tick): (u64, u64), far: usize| {
+        let wait = [
+            tick + 1,
+            first,
+            tick.saturating_sub(1),
+            tick.saturating_sub(2),
+        ][far];
+        vec![(place(at.thread, What::Operation(op)), wait)]
+    };
+    all.extend(operations.iter().map(|&op| waits(op, 0)));
+    if missing != 0 {
+        all.push_back(looped);
+    }
+    // It lost the processor behind a load that it seems to have made afterwards.
+    let others = threads.iter().filter(|&(&thread, _)| thread != at.thread);
+    let lost = path.lost(
+        at.moments,
+        FARTHEST,
+        PAUSES,
+        others.clone().map(|(_, path)| path),
+    );
+    all.extend(lost.map(|(moments, tick)| vec![(place(at.thread, What::Way(moments)), tick + 1)]));
+    // The event of another one happened sooner than at its end.
+    for (&thread, other) in others.clone() {
+        for moments in other.events_at(way.until.1) {
+            all.push_back(vec![late, (place(thread, What::Event(moments)), 1)]);
+        }
+    }
+    // Others went less or more evenly than they are taken to have.
+    let mut alone = Vec::new();
+    for (&thread, other) in others {
+        for (moment, mine, far) in [(way.until.1, late, true), (way.from.1, early, false)] {
+            let passed = other.passed(moment);
+            let theirs = other.way(passed);
+            if theirs.until.0 > theirs.from.0 {
+                let tick = if far { theirs.until.0 } else { theirs.from.0 };
+                let change = (place(thread, What::Way(passed)), tick);
+                all.push_back(vec![mine, change]);
+                alone.push(vec![change]);
+            }
+        }
+    }
+    all.extend((1..4).flat_map(|far| operations.iter().map(move |&op| waits(op, far))));
+    let length = last.saturating_sub(first);
+    for less in [1, 2, 4, 8, length / 2, length / 4, length * 3 / 4] {
+        all.push_back(vec![(here, last.saturating_sub(less).max(first))]);
+    }
+    all.extend(alone);
+    for back in 1..=EARLIER.min(at.moments) {
+        let moments = at.moments - back;
+        let way = path.way(moments);
+        for tick in [way.from.0, way.until.0] {
+            all.push_back(vec![(place(at.thread, What::Way(moments)), tick)]);
+        }
+    }
+    // It has made an operation of a loop once more since, as a load in front of that came too early: which is seen
+    // by its ticks at the next event alone.
+    let first_here = operations.last().map_or(at.ops + 1, |&(op, _)| op);
+    for (op, tick) in path.operations_before(first_here, OPERATIONS) {
+        for back in 1..=RETRIED {
+            let wait = (
+                place(at.thread, What::Operation(op)),
+                tick.saturating_sub(back),
+            );
+            all.push_back(vec![wait]);
+        }
+    }
+    all
+}
