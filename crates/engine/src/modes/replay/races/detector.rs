@@ -2,19 +2,19 @@
 //! the order of a recording, and synchronisation between them. The detector knows neither a replay nor
 //! a system call, and must never touch guest memory.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashSet};
 
 use relive_host::track::lines::Lines;
 
 use super::clocks::Clocks;
+use super::found_races::FoundRaces;
 use super::learnt::Learnt;
 use super::orders::Orders;
-use super::shadow::{Made, Numbers, Part, Shadow, parts, preferred};
+use super::shadow::{Numbers, Part, Shadow, parts};
+use super::shadow_cell::{Made, preferred};
 use super::touch::{SyncObject, Touch, TouchOutcome, TouchPosition, Use};
 use crate::guide::races::{Race, RaceAccess, RaceHints, Races};
 
-/// Pairs of places that are kept.
-const MOST_RACES: usize = 2000;
 /// Late words that are kept.
 const MOST_LATE: usize = 100_000;
 /// Bytes of the words that synchronisation is told apart by.
@@ -22,18 +22,13 @@ const SYNC: u64 = 4;
 /// Bytes of one access that are looked at.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// The places of a pair: instruction, and whether it writes.
-type KnownPlaces = [(u64, bool); 2];
-
 /// Finds the races of one process.
 #[derive(Default)]
 pub struct Detector {
     clocks: Clocks,
     shadow: Shadow,
     sites: HashSet<u64>,
-    found: HashMap<KnownPlaces, usize>,
-    races: Vec<Race>,
-    more: bool,
+    found: FoundRaces,
     late: BTreeSet<(u64, u64)>,
     /// The calls that accesses were made by, by the place that stands for them.
     calls: Numbers<u32>,
@@ -227,7 +222,7 @@ impl Detector {
         }
         let at = at();
         let mut parts = parts(touch.addr, size);
-        if let (true, Some(part), None) = (has_line(touch) && !is_sync, parts.next(), parts.next())
+        if let (true, Some(part), None) = (touch.has_line() && !is_sync, parts.next(), parts.next())
         {
             self.look_and_know(touch, part, at);
             return TouchOutcome::Known;
@@ -237,7 +232,7 @@ impl Detector {
             is_all_sync &= part.mask & !self.shadow.sync(part.word) == 0;
             self.look(touch, part, at);
         }
-        if is_all_sync && is_sync && !touch.writes && has_line(touch) {
+        if is_all_sync && is_sync && !touch.writes && touch.has_line() {
             // Nobody else releases it before another thread runs.
             self.clocks.lines.ignores(touch.addr, touch.size);
         }
@@ -304,7 +299,7 @@ impl Detector {
             }
         }
         // One that learns is told of each.
-        if touch.atomic && has_line(touch) && last - first < 2 && !self.learns() {
+        if touch.atomic && touch.has_line() && last - first < 2 && !self.learns() {
             self.clocks.lines.releases(touch.addr, touch.size, held);
         }
     }
@@ -353,18 +348,10 @@ impl Detector {
             return;
         }
         let places = [(old.pc(), old.writes != 0), (new.pc(), new.writes != 0)];
-        let turned = [places[1], places[0]];
-        if let Some(race) = self.found.get(&places).or_else(|| self.found.get(&turned)) {
-            self.races[*race].count += 1;
-            return;
+        if !self.found.counts(places) {
+            let race = self.race(old, new, word, call);
+            self.found.add(places, race);
         }
-        if self.races.len() == MOST_RACES {
-            self.more = true;
-            return;
-        }
-        self.found.insert(places, self.races.len());
-        let race = self.race(old, new, word, call);
-        self.races.push(race);
     }
 
     fn race(&self, old: &Made, new: &Made, word: u64, call: Option<u32>) -> Race {
@@ -389,8 +376,8 @@ impl Detector {
     /// The races found so far.
     pub fn races(&self) -> Races {
         Races {
-            races: self.races.clone(),
-            more: self.more,
+            races: self.found.races().to_vec(),
+            more: self.found.has_more(),
             late: self.late.iter().copied().collect(),
             orders: self
                 .orders
@@ -400,11 +387,6 @@ impl Detector {
             ..Races::default()
         }
     }
-}
-
-/// Whether the routine can know accesses like this one.
-fn has_line(touch: &Touch) -> bool {
-    matches!(touch.size, 1 | 2 | 4 | 8) && touch.call.is_none()
 }
 
 /// Stands for a system call at an event.

@@ -46,6 +46,13 @@ pub struct Touch {
     pub call: Option<u32>,
 }
 
+impl Touch {
+    /// Whether the routine can know accesses like this one.
+    pub fn has_line(&self) -> bool {
+        matches!(self.size, 1 | 2 | 4 | 8) && self.call.is_none()
+    }
+}
+
 /// The outcome of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TouchOutcome {
