@@ -21,6 +21,7 @@ pub mod report;
 pub mod sample;
 pub mod samples;
 pub mod session;
+pub mod sketches;
 pub mod sources;
 pub mod table;
 pub mod traces;

@@ -16,7 +16,9 @@ pub enum Way {
     Run,
     /// `relive record`.
     Record,
-    /// `relive replay` of that recording.
+    /// `relive record --mode sketch`: threads on all cores.
+    Sketch,
+    /// `relive replay` of the serial recording.
     Replay,
     /// qemu-user, another translator.
     Qemu,
@@ -27,6 +29,8 @@ pub enum Way {
 impl Way {
     /// The ways of Relive.
     pub const OWN: [Self; 3] = [Self::Run, Self::Record, Self::Replay];
+    /// The ways to record.
+    pub const RECORDINGS: [Self; 2] = [Self::Record, Self::Sketch];
     /// Other tools.
     pub const PEERS: [Self; 2] = [Self::Qemu, Self::Valgrind];
 
@@ -36,6 +40,7 @@ impl Way {
             Self::Native => "native",
             Self::Run => "run",
             Self::Record => "record",
+            Self::Sketch => "sketch",
             Self::Replay => "replay",
             Self::Qemu => "qemu-user",
             Self::Valgrind => "valgrind --tool=none",
@@ -52,6 +57,9 @@ impl Way {
             Self::Native => words(&[]),
             Self::Run => words(&[&relive, &"run", &"--"]),
             Self::Record => words(&[&relive, &"record", &"-o", &trace, &"--"]),
+            Self::Sketch => words(&[
+                &relive, &"record", &"--mode", &"sketch", &"-o", &trace, &"--",
+            ]),
             Self::Replay => words(&[&relive, &"replay", &trace]),
             Self::Qemu => words(&[&find_tool("qemu-x86_64")?]),
             Self::Valgrind => words(&[&find_tool("valgrind")?, &"-q", &"--tool=none"]),

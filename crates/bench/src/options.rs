@@ -35,6 +35,9 @@ pub struct Options {
     /// Measure this build and the command FILE by turns, and print the ratios of their CPU times
     #[arg(long, value_name = "FILE", conflicts_with_all = ["page", "verify", "list"])]
     pub against: Option<PathBuf>,
+    /// Measure sketches beside serial recordings instead, on the programs that have a limit for them
+    #[arg(long, conflicts_with_all = ["against", "verify", "list"])]
+    pub sketches: bool,
     /// Only list the workloads
     #[arg(long)]
     pub list: bool,

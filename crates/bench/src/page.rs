@@ -19,7 +19,7 @@ pub fn list() -> String {
     for workload in WORKLOADS {
         let what = workload.what.replace('|', "\\|");
         let bar = match workload.action {
-            Action::Redis => format!("{:.0} % of the throughput kept", 100.0 / workload.bar),
+            Action::Redis { .. } => format!("{:.0} % of the throughput kept", 100.0 / workload.bar),
             Action::Command { .. } if workload.in_mean => "1.30 in the mean of five".to_owned(),
             Action::Command { .. } => format!("{:.2}", workload.bar),
         };

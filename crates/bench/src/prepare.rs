@@ -32,7 +32,7 @@ pub fn prepare(workload: &Workload, inputs: &Inputs) -> Result<Ready, String> {
     }
     let (words, stdin) = match workload.action {
         Action::Command { argv, stdin } => (argv, stdin),
-        Action::Redis => (&["redis-server"][..], None),
+        Action::Redis { .. } => (&["redis-server"][..], None),
     };
     let file = |name: &str| name.strip_prefix('@').map(|name| inputs.path(name));
     let program = match file(words[0]) {

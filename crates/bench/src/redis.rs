@@ -21,7 +21,7 @@ const CLIENTS: &str = "20";
 ///
 /// # Errors
 /// The server or its client failed.
-pub fn sample(server: &Spec, way: Way, folder: &Path) -> Result<Sample> {
+pub fn sample(server: &Spec, way: Way, io_threads: u32, folder: &Path) -> Result<Sample> {
     let mut server = server.clone();
     if way == Way::Replay {
         return Ok(Sample {
@@ -31,7 +31,8 @@ pub fn sample(server: &Spec, way: Way, folder: &Path) -> Result<Sample> {
     }
     let port = free_port()?;
     let words = format!(
-        "--port {port} --bind 127.0.0.1 --appendonly no --daemonize no --protected-mode no"
+        "--port {port} --bind 127.0.0.1 --appendonly no --daemonize no --protected-mode no \
+         --io-threads {io_threads}"
     );
     server.argv.extend(words.split(' ').map(OsString::from));
     server.argv.extend(["--save", ""].map(OsString::from));

@@ -70,7 +70,8 @@ pub fn travel_report(findings: &Findings) -> Option<String> {
     Some(text)
 }
 
-fn cell(spread: Option<Spread>) -> String {
+/// A median with its least and most; a dash for none.
+pub fn cell(spread: Option<Spread>) -> String {
     match spread {
         None => "–".to_owned(),
         Some(Spread {
@@ -282,7 +283,8 @@ fn peers(findings: &Findings) -> String {
     text
 }
 
-fn strings(words: &[&str]) -> Vec<String> {
+/// The cells of a row of [`table`].
+pub fn strings(words: &[&str]) -> Vec<String> {
     words.iter().map(|&word| word.to_owned()).collect()
 }
 

@@ -46,19 +46,21 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// Runs a workload once in each requested way.
+    /// Runs a workload natively and in these ways, there and back, and once in the other ones.
     ///
     /// # Errors
     /// The scratch folder cannot be used. A failed run is part of the result.
-    pub fn repetition(&self, ready: &Ready, peers: bool, verify: bool) -> Result<Repetition> {
+    pub fn repetition(
+        &self,
+        ready: &Ready,
+        own: &[Way],
+        peers: &[Way],
+        verify: bool,
+    ) -> Result<Repetition> {
         self.empty()?;
         let mut result = Repetition::default();
-        let there = [Way::Native].into_iter().chain(Way::OWN);
-        let others: &[Way] = match peers && ready.workload.peers {
-            true => &Way::PEERS,
-            false => &[],
-        };
-        let turns = there.clone().chain(others.iter().copied());
+        let there = [Way::Native].into_iter().chain(own.iter().copied());
+        let turns = there.clone().chain(peers.iter().copied());
         let mut outputs = BTreeMap::new();
         for way in turns.chain(there.rev()) {
             if result.failures.contains_key(&way) {
@@ -120,13 +122,18 @@ impl Bench {
         let recorded = outputs.contains_key(&Way::Record);
         ensure!(way != Way::Replay || recorded, "there is no recording");
         for number in 0..ready.workload.repeat {
-            let trace = self.trace(number);
-            if way == Way::Record && trace.exists() {
+            let trace = match way {
+                Way::Sketch => self.scratch.join(format!("sketch-{number}")),
+                _ => self.trace(number),
+            };
+            if matches!(way, Way::Record | Way::Sketch) && trace.exists() {
                 fs::remove_dir_all(&trace)?;
             }
             let spec = self.spec(ready, way, &trace).context(NOT_INSTALLED)?;
             let sample = match ready.workload.action {
-                Action::Redis => redis::sample(&spec, way, &self.scratch)?,
+                Action::Redis { io_threads } => {
+                    redis::sample(&spec, way, io_threads, &self.scratch)?
+                }
                 Action::Command { .. } => Sample {
                     usage: spec.start()?.finish(LIMIT)?,
                     requests_per_second: None,

@@ -10,12 +10,14 @@ use crate::figures::Row;
 use crate::inputs::Inputs;
 use crate::machine::Machine;
 use crate::measure;
+use crate::modes::Way;
 use crate::options::{Options, named};
 use crate::page;
 use crate::peers;
 use crate::prepare::prepare;
 use crate::report::{Findings, report, travel_report};
 use crate::samples::{Bench, NOT_INSTALLED, Repetition};
+use crate::sketches;
 use crate::table::{WORKLOADS, Workload};
 use crate::travel::{self, TRIPS, Trip};
 
@@ -48,6 +50,9 @@ pub fn execute(options: &Options, folder: &Path) -> Result<bool> {
         relive: relive.to_owned(),
         scratch: folder.join("scratch"),
     };
+    if options.sketches {
+        return sketches::execute(options, &machine, &inputs, &bench);
+    }
     let rows = measure_all(options, &wanted, &inputs, &bench)?;
     let gdb = (options.peer_reps > 0 && wanted.len() == WORKLOADS.len())
         .then(|| peers::gdb(&inputs, &bench.scratch).map_err(|error| format!("{error:#}")))
@@ -90,8 +95,12 @@ fn measure_all(
                 options.reps,
                 workload.workload.name
             );
-            let peers = number < options.peer_reps;
-            done.push(bench.repetition(workload, peers, options.verify && number == 0)?);
+            let peers: &[Way] = match number < options.peer_reps && workload.workload.peers {
+                true => &Way::PEERS,
+                false => &[],
+            };
+            let verify = options.verify && number == 0;
+            done.push(bench.repetition(workload, &Way::OWN, peers, verify)?);
         }
     }
     let rows = wanted.iter().zip(ready).zip(repetitions);

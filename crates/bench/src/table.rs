@@ -31,6 +31,17 @@ pub struct Workload {
     pub peers: bool,
 }
 
+/// Limit on the cost of a sketch: the project's own bar.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+pub enum SketchBar {
+    /// Its CPU time over native.
+    Cpu(f64),
+    /// Its wall time over native.
+    Wall(f64),
+    /// Its CPU time is at most the serial recording's.
+    Serial,
+}
+
 /// The program of a workload.
 #[derive(Clone, Copy, Debug)]
 pub enum Action {
@@ -42,7 +53,10 @@ pub enum Action {
         stdin: Option<&'static str>,
     },
     /// redis-server on loopback, driven by redis-benchmark (which always runs natively).
-    Redis,
+    Redis {
+        /// Threads that read and write for it, its first one among them.
+        io_threads: u32,
+    },
 }
 
 /// The required output of a workload: a fast wrong run is not a result.
@@ -61,7 +75,7 @@ const DEFAULT: Workload = Workload {
     what: "",
     needs: &[],
     inputs: &[],
-    action: Action::Redis,
+    action: command(&[]),
     repeat: 1,
     output: Output::Same,
     bar: 1.0,
@@ -253,7 +267,7 @@ pub const WORKLOADS: &[Workload] = &[
         name: "redis",
         what: "redis-server under redis-benchmark (SET and GET, 20 clients, loopback)",
         needs: &["redis-server", "redis-benchmark", "redis-cli"],
-        action: Action::Redis,
+        action: Action::Redis { io_threads: 1 },
         output: Output::Discarded,
         bar: 1.67,
         ..DEFAULT
@@ -269,4 +283,40 @@ pub const WORKLOADS: &[Workload] = &[
         peers: true,
         ..DEFAULT
     },
+];
+
+/// Programs whose threads are of interest, and nothing else: measured as sketches only.
+pub const THREADED: &[Workload] = &[
+    Workload {
+        name: "queue",
+        what: "C: a lock-free queue, two producers and two consumers, ten million items",
+        needs: &["gcc"],
+        inputs: &[Input::Program("queue", "-O2")],
+        action: command(&["@queue"]),
+        bar: 4.0,
+        ..DEFAULT
+    },
+    Workload {
+        name: "redis-threads",
+        what: "redis-server with two threads for input and output, under the same load",
+        needs: &["redis-server", "redis-benchmark", "redis-cli"],
+        action: Action::Redis { io_threads: 2 },
+        output: Output::Discarded,
+        bar: 4.0,
+        ..DEFAULT
+    },
+];
+
+/// The limits on sketches: the workload's name, one of [`WORKLOADS`] or [`THREADED`].
+pub const SKETCHES: &[(&str, SketchBar)] = &[
+    ("sort", SketchBar::Serial),
+    ("fib", SketchBar::Serial),
+    ("python-loop", SketchBar::Serial),
+    ("sqlite", SketchBar::Serial),
+    ("xz", SketchBar::Serial),
+    ("pigz", SketchBar::Wall(1.25)),
+    ("xz-t2", SketchBar::Wall(1.25)),
+    ("mutexes", SketchBar::Cpu(1.5)),
+    ("queue", SketchBar::Cpu(2.0)),
+    ("redis-threads", SketchBar::Cpu(1.5)),
 ];
