@@ -15,12 +15,16 @@ use crate::traces;
 /// # Errors
 /// Divergence, a recording without its end, or any other failure of Relive.
 pub fn execute(args: &ReplayArgs) -> Result<EndStatus, Failure> {
-    let trace = traces::open_to_replay(args.trace.trace.as_deref())?;
+    let trace = match args.parallel {
+        true => traces::open_recorded(args.trace.trace.as_deref())?,
+        false => traces::open_to_replay(args.trace.trace.as_deref())?,
+    };
     if args.from.is_some() || args.to.is_some() || args.process.is_some() {
         return part(args, &trace);
     }
     let replayed = supervisor::replay(&ReplayOptions {
         count: args.stats.stats.is_some(),
+        parallel: args.parallel,
         ..ReplayOptions::of(trace.directory())
     });
     if let (Some(how), Ok(Some(totals))) = (args.stats.stats, replayed.as_ref().map(|r| &r.totals))

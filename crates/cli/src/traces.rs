@@ -52,6 +52,16 @@ pub fn open_to_replay(name: Option<&Path>) -> Result<Trace, Failure> {
     Trace::open(trace.directory()).map_err(Failure::setup)
 }
 
+/// The same, for a replay of a sketch that needs no order of all its threads.
+///
+/// # Errors
+/// As [`open_to_replay`].
+pub fn open_recorded(name: Option<&Path>) -> Result<Trace, Failure> {
+    let trace = open(name)?;
+    complain_of_missing(&trace);
+    Ok(trace)
+}
+
 /// Finds the order in which the threads of a sketch ran, before its first replay.
 fn linearise(trace: &Path) -> Result<(), Failure> {
     const WHAT: &str = "the order of the threads: attempt";

@@ -46,6 +46,8 @@ pub(crate) enum ExitKind {
     Breakpoint,
     /// The instruction at `pc` may be about to touch watched memory.
     Watch,
+    /// The ordered instruction at `pc` has to wait for other threads.
+    Ordered,
     /// A single step arrived at `pc`.
     Step,
     /// A single step arrived at `pc` by way of a tick site.
@@ -66,7 +68,7 @@ pub(crate) enum ExitKind {
 
 impl ExitKind {
     /// All kinds, by their number.
-    pub(crate) const ALL: [Self; 27] = [
+    pub(crate) const ALL: [Self; 28] = [
         Self::MissEven,
         Self::MissOdd,
         Self::Link,
@@ -86,6 +88,7 @@ impl ExitKind {
         Self::Xsave,
         Self::Breakpoint,
         Self::Watch,
+        Self::Ordered,
         Self::Step,
         Self::StepTicked,
         Self::StepJump,

@@ -28,6 +28,11 @@ pub enum Ordered {
     Record,
     /// Counted.
     Count,
+    /// Counted, and their order is replayed while threads run together: a thread leaves by
+    /// [`crate::Stop::Ordered`] in front of an operation that the engine wants to hold back
+    /// (`relive_host::Context::to_edge`), and tells others of each one that is complete
+    /// (`relive_host::Context::done`).
+    Wait,
 }
 
 /// Options of a [`crate::Translator`].

@@ -105,6 +105,7 @@ impl Translator {
             ExitKind::Budget => Stop::Budget { pc },
             ExitKind::Breakpoint => Stop::Breakpoint { pc },
             ExitKind::Watch => Stop::Watch { pc },
+            ExitKind::Ordered => Stop::Ordered { pc },
             ExitKind::Syscall => {
                 // No look ahead needed: it ends at every instruction that is not copied.
                 ctx.rip = exit.pc;

@@ -63,7 +63,7 @@ pub struct Stats {
 }
 
 /// Reasons of exits: kinds of exits that mean the same to a reader share one.
-const REASONS: [&str; 13] = [
+const REASONS: [&str; 14] = [
     "direct branch not linked yet",
     "indirect branch without a slot",
     "indirect branch to another's slot",
@@ -77,6 +77,7 @@ const REASONS: [&str; 13] = [
     "single step",
     "breakpoint",
     "watched memory",
+    "ordered instruction",
 ];
 
 fn reason(kind: ExitKind) -> usize {
@@ -98,6 +99,7 @@ fn reason(kind: ExitKind) -> usize {
         ExitKind::Step | ExitKind::StepTicked | ExitKind::StepJump | ExitKind::StepReturn => 10,
         ExitKind::Breakpoint => 11,
         ExitKind::Watch => 12,
+        ExitKind::Ordered => 13,
     }
 }
 

@@ -80,6 +80,12 @@ pub enum Stop {
         /// The instruction.
         pc: GuestAddr,
     },
+    /// At an ordered instruction in front of which the thread is to wait
+    /// ([`crate::Ordered::Wait`]), not yet executed.
+    Ordered {
+        /// The instruction.
+        pc: GuestAddr,
+    },
     /// A guest instruction faulted: signal information is in `ctx.fault`; its addresses of code
     /// (for SIGILL, SIGFPE, SIGTRAP) lie in the cache and have to be replaced by `pc`.
     Fault {

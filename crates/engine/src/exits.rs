@@ -110,7 +110,7 @@ pub fn handle(task: &mut Task, stop: Stop) -> Result<Flow> {
         ))),
         Stop::Refused(error) => Err(Failure::setup(error)),
         Stop::Internal(what) => Err(Failure::internal(what)),
-        Stop::Breakpoint { pc } | Stop::Watch { pc } => {
+        Stop::Breakpoint { pc } | Stop::Watch { pc } | Stop::Ordered { pc } => {
             Err(Failure::internal(format!("an unexpected stop at {pc}")))
         }
         Stop::Budget { .. } | Stop::Pause { .. } | Stop::Stepped { .. } => {

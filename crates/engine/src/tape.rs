@@ -6,7 +6,7 @@ mod read;
 
 pub use exact::ExactTape;
 pub use out::{SYNCHRONOUS, TapeOut};
-pub use read::{TapeIn, TapeState};
+pub use read::{Following, TapeIn, TapeState};
 
 use relive_host::Context;
 use relive_host::reading::Window;

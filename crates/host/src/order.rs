@@ -133,6 +133,7 @@ impl Context {
     /// An ordered instruction has faulted: it is not counted.
     pub fn take_back_operation(&mut self) {
         self.ops -= 1;
+        self.to_edge = self.to_edge.wrapping_sub(1);
     }
 }
 

@@ -82,6 +82,14 @@ impl Trace {
         Self::open_tapes(directory, directory, manifest)
     }
 
+    /// Opens the tapes of the recording itself, even if a replay of a sketch has written exact ones.
+    ///
+    /// # Errors
+    /// As [`Trace::open`].
+    pub fn open_recorded(directory: &Path) -> Result<Self> {
+        Self::open_tapes(directory, directory, Manifest::read(directory)?)
+    }
+
     /// The trace in `directory`, with the tapes of a folder and the manifest that belongs to them.
     fn open_tapes(directory: &Path, tapes: &Path, manifest: Manifest) -> Result<Self> {
         let path = tapes.join(TAPES);

@@ -24,6 +24,9 @@ pub struct ReplayArgs {
     /// With --from or --to, which process: its index in the recording [default: 0]
     #[arg(short, long, value_name = "N", conflicts_with = "stats")]
     pub process: Option<u32>,
+    /// Replay a recording by --mode sketch with its threads on all cores, as it was recorded
+    #[arg(long, conflicts_with_all = ["from", "to", "process"])]
+    pub parallel: bool,
     #[command(flatten)]
     pub stats: StatsArgs,
 }

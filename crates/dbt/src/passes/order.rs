@@ -8,6 +8,7 @@
 
 mod hold;
 mod line;
+mod wait;
 
 use iced_x86::{Mnemonic, OpKind};
 use relive_host::context::off;
@@ -81,6 +82,7 @@ impl Pass for Order {
             Ordered::Off => 0,
             Ordered::Record => hold::BYTES,
             Ordered::Count => COUNT_BYTES,
+            Ordered::Wait => wait::BYTES,
         }
     }
 
@@ -92,11 +94,13 @@ impl Pass for Order {
             unit.has_site = true;
         }
         let dead = unit.dead_flags(insn.pc());
-        if self.how == Ordered::Record {
-            hold::around(unit, insn, dead);
-        } else {
-            count(unit.asm, dead);
-            mangle::copy(unit, insn, Around::Ordered { object: None });
+        match self.how {
+            Ordered::Record => hold::around(unit, insn, dead),
+            Ordered::Wait => wait::around(unit, insn),
+            Ordered::Off | Ordered::Count => {
+                count(unit.asm, dead);
+                mangle::copy(unit, insn, Around::Ordered { object: None });
+            }
         }
         Some(Flow::Continue)
     }

@@ -66,6 +66,8 @@ fn finish(guest: &mut Guest, go_on: fn(&mut Guest) -> Stop) {
     loop {
         match go_on(guest) {
             Stop::Pause { .. } | Stop::Stepped { .. } => {}
+            // Each ordered instruction is held back once.
+            Stop::Ordered { .. } => guest.ctx.to_edge = -1,
             Stop::Syscall { .. } => return,
             other => panic!("{other:?}"),
         }

@@ -49,7 +49,7 @@ fn tell_supervisor(class: FailureClass, text: &str) -> bool {
 
 fn begin(boot: Boot, lifted: Lifted) -> Result<Infallible> {
     stack_limit::restore(lifted.stack);
-    if boot.mode == Name::Replay {
+    if matches!(boot.mode, Name::Replay | Name::Parallel) {
         crate::modes::replay::inherited::close()?;
     }
     match &boot.go_on {
@@ -128,8 +128,10 @@ fn begin(boot: Boot, lifted: Lifted) -> Result<Infallible> {
     if let Some(shm) = found {
         stats::attach(shm, traits.together, count_translations);
     }
-    if boot.mode == Name::Replay {
-        return crate::modes::replay::start::main(machine);
+    match boot.mode {
+        Name::Replay => return crate::modes::replay::start::main(machine),
+        Name::Parallel => return crate::modes::parallel::thread_loop::main(machine),
+        Name::Run | Name::Serial | Name::Sketch => {}
     }
     machine.memory().translator.ask_for_memory(own_memory);
     program::run(machine, boot, process, lifted.descriptors)

@@ -24,6 +24,8 @@ struct Client {
     /// How many may be.
     most: usize,
     socket: OwnedFd,
+    /// Held by the thread that asks: the lock behind it is the process's.
+    asks: Mutex<()>,
     /// Its holder may ask. A lock of the kernel's, because the kernel frees that of a dead process.
     lock: File,
 }
@@ -47,6 +49,7 @@ pub fn attach() -> Result<()> {
     let lock = crate::memfd::with(&[]).map_err(|e| cannot_ask(&e))?;
     let client = Client {
         copies: Mutex::default(),
+        asks: Mutex::new(()),
         most: most(),
         // SAFETY: the starter has left it open for this process, and nothing else has the number.
         socket: unsafe { OwnedFd::from_raw_fd(socket) },
@@ -184,6 +187,7 @@ fn ask(request: BrokerRequest) -> Result<BrokerAnswer> {
 
 impl Client {
     fn ask(&self, request: BrokerRequest, number: u64) -> Result<BrokerAnswer> {
+        let _first = self.asks.lock().expect("no thread panics: panics abort");
         let _alone = lock(&self.lock)?;
         send(&self.socket, request, number)?;
         loop {
@@ -278,6 +282,7 @@ mod tests {
 
     fn client(socket: OwnedFd) -> Client {
         Client {
+            asks: Mutex::new(()),
             copies: Mutex::default(),
             most: 0,
             socket,

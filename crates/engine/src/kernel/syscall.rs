@@ -106,12 +106,12 @@ fn settle(
     let mode = task.mode();
     let reply = match (filtered, &told) {
         (Some(errno), _) => Reply::Value(-i64::from(errno)),
-        (None, Some(answer)) => outcome(task, call, Some(answer))?,
+        (None, Some(_)) => with_quiet(task, call, told.as_ref())?,
         (None, None) if call.may_change_files() => {
             let order = mode.order();
-            order.change_files(task, call, &mut with_quiet)?
+            order.change_files(task, call, &mut |task, call| with_quiet(task, call, None))?
         }
-        (None, None) => with_quiet(task, call)?,
+        (None, None) => with_quiet(task, call, None)?,
     };
     let result = match reply {
         Reply::Value(v) => v,
@@ -137,14 +137,14 @@ fn settle(
 /// The outcome of a call. If it cannot be made while other threads run, they are quiesced, and it is
 /// made again.
 #[inline]
-fn with_quiet(task: &mut Task, call: &Call) -> Result<Reply> {
-    let reply = outcome(task, call, None)?;
+fn with_quiet(task: &mut Task, call: &Call, told: Option<&Answer>) -> Result<Reply> {
+    let reply = outcome(task, call, told)?;
     if !matches!(reply, Reply::Value(r) if r == -i64::from(NOT_QUIET)) {
         return Ok(reply);
     }
     task.log.clear();
     let _quiet = task.quiesce();
-    outcome(task, call, None)
+    outcome(task, call, told)
 }
 
 /// The outcome of a call, from the kernel or from the tape, with its effect on the engine's state.

@@ -44,6 +44,8 @@ pub enum Name {
     Sketch,
     /// Replay.
     Replay,
+    /// Replay of a sketch, threads at the same time.
+    Parallel,
 }
 
 impl Name {

@@ -6,12 +6,14 @@
 //! | [`serial`] | one at a time, by the baton | the kernel | calls, signals, turns |
 //! | [`sketch`] | at the same time | the kernel | calls, signals, the order of operations |
 //! | [`replay`] | one host thread for all | the tapes | nothing |
+//! | [`parallel`] | at the same time | the tapes | nothing |
 //!
 //! The part that is common to the modes in which guest threads are host threads is in [`live`].
 //! This is the one place that knows all modes: everything else sees the trait
 //! [`crate::mode::Mode`].
 
 pub mod live;
+pub mod parallel;
 pub mod replay;
 pub mod run;
 pub mod serial;
@@ -40,5 +42,6 @@ pub fn choose(name: Name, shm: Option<Shm>, start: serial::Start) -> Result<&'st
             }
         }
         Name::Replay => &replay::mode::Replay,
+        Name::Parallel => &parallel::parallel_mode::Parallel,
     })
 }

@@ -41,6 +41,8 @@ pub struct ReplayOptions<'a> {
     pub fragment_insns: Option<u32>,
     /// Count, for `--stats`.
     pub count: bool,
+    /// Replay a sketch with its threads at the same time.
+    pub parallel: bool,
     /// Write the changes of others to the memory that these processes share into a folder.
     pub other_writers: Option<(&'a [u32], &'a Path)>,
 }
@@ -55,6 +57,7 @@ impl<'a> ReplayOptions<'a> {
             checksums: None,
             fragment_insns: None,
             count: false,
+            parallel: false,
             other_writers: None,
         }
     }
@@ -124,7 +127,10 @@ pub fn replay_into(
 ) -> std::result::Result<Replayed, Failed> {
     crate::descriptor_limit::for_command()?;
     let path = absolute(options.trace)?;
-    let trace = Trace::open(&path).map_err(Failure::setup)?;
+    let trace = match options.parallel {
+        true => side_by_side(&path)?,
+        false => Trace::open(&path).map_err(Failure::setup)?,
+    };
     let manifest = trace.manifest().clone();
     sections::place();
     let (shm, _fd) = Shm::create()?;
@@ -132,13 +138,17 @@ pub fn replay_into(
         stats::COUNTERS.of(&shm).count();
     }
     CONCURRENCY.of(&shm).begin();
-    if exact.is_some() {
+    if exact.is_some() || options.parallel {
         ordered_sites::give(&shm, &manifest);
     }
     crate::translations::store::choose();
     let shown = vec![b"relive-replay".to_vec()];
     let memory = Some(shm.descriptor());
-    let boot = Boot::new(Name::Replay, path.clone(), memory, &shown[0]);
+    let name = match options.parallel {
+        true => Name::Parallel,
+        false => Name::Replay,
+    };
+    let boot = Boot::new(name, path.clone(), memory, &shown[0]);
     inherit_orphans(true);
     let mut extra = Vec::new();
     if options.quiet {
@@ -204,6 +214,26 @@ pub fn replay_into(
         gathered,
         sites: SITES.of(&shm).learnt(),
     })
+}
+
+/// Opens a recording whose threads are to be replayed side by side, if they can be.
+///
+/// # Errors
+/// They cannot: why, and what to do instead.
+fn side_by_side(path: &Path) -> Result<Trace> {
+    let trace = Trace::open_recorded(path).map_err(Failure::setup)?;
+    let why = if trace.manifest().recorder.is_serial() {
+        "its threads were recorded one at a time (a recording by `relive record --mode sketch` can be)"
+    } else if trace.tapes().iter().any(|tape| tape.id.process != 0) {
+        "it has several processes"
+    } else if trace.tapes().iter().any(|tape| tape.id.is_schedule()) {
+        "its threads went over to turns, as the process shared memory with others"
+    } else {
+        return Ok(trace);
+    };
+    Err(Failure::unsupported(format!(
+        "this recording cannot be replayed with --parallel: {why}; replay it without"
+    )))
 }
 
 /// A running replay. The content of the shared memory is not to be trusted: the processes that

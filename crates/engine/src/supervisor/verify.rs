@@ -42,6 +42,7 @@ pub fn verify(trace: &Path, every: u64, count: bool) -> Result<Verified> {
             checksums: Some(every),
             fragment_insns,
             count,
+            parallel: false,
             other_writers: None,
         })
     };

@@ -30,8 +30,21 @@ pub struct TapeIn {
     pub moments: u64,
     /// The sum of the bytes that the last event wrote from guest memory.
     pub written: Option<u64>,
+    /// The operations of the last event that follow those of other threads, which come before them.
+    pub follows: Vec<Following>,
     /// The exact tape that is written meanwhile.
     pub exact: Option<ExactTape>,
+}
+
+/// An operation of an event, and the one of another thread that comes before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Following {
+    /// The number of the thread's operation.
+    pub at: u64,
+    /// The other thread.
+    pub thread: u32,
+    /// The number of its operation.
+    pub op: u64,
 }
 
 /// Where a thread stands on its tape, as plain data.
@@ -79,6 +92,7 @@ impl TapeIn {
             early: None,
             moments: 0,
             written: None,
+            follows: Vec::new(),
             exact: None,
         }
     }
@@ -184,6 +198,7 @@ impl TapeIn {
     /// Goes past the next event, which has happened.
     pub(super) fn skip(&mut self) -> Result<()> {
         self.written = None;
+        self.follows.clear();
         for note in self.notes.drain(..) {
             match note {
                 Note::Moment { ticks, end, .. } => {
@@ -192,6 +207,13 @@ impl TapeIn {
                     self.moments += 1;
                 }
                 Note::Written { sum } => self.written = Some(sum),
+                Note::Edge {
+                    event: true,
+                    at,
+                    thread,
+                    op,
+                    ..
+                } => self.follows.push(Following { at, thread, op }),
                 Note::Edge { .. } => {}
             }
         }

@@ -10,6 +10,8 @@ use crate::order::edge::{EDGES, Edge};
 use crate::reading::entry::{ROUTINES, Window};
 use crate::track::access::KINDS;
 
+use std::sync::atomic::AtomicU64;
+
 use serde::{Deserialize, Serialize};
 
 /// Index of a general register, in the order of its encoding.
@@ -185,6 +187,11 @@ pub struct Context {
     pub order_flags: u64,
     /// The routine that prologues call.
     pub(crate) order_fn: u64,
+    /// Where ordered instructions wait: the operations that the thread may still do before it leaves in front of the
+    /// next, as a negative number. 0: it leaves in front of its next one.
+    pub to_edge: i64,
+    /// There too: the operations that are complete, as other threads may read it. Stored behind the instruction.
+    pub done: AtomicU64,
     /// The era of tracked accesses, as a key has it: see [`crate::track`].
     pub(crate) track_key: u64,
     /// Guest registers during the check of an access.

@@ -74,6 +74,10 @@ pub const ORDER_SPILL: i32 = offset_of!(Context, order_spill) as i32;
 pub const ORDER_FLAGS: i32 = offset_of!(Context, order_flags) as i32;
 /// `Context::order_fn`
 pub const ORDER_FN: i32 = offset_of!(Context, order_fn) as i32;
+/// [`Context::to_edge`]
+pub const TO_EDGE: i32 = offset_of!(Context, to_edge) as i32;
+/// [`Context::done`]
+pub const DONE: i32 = offset_of!(Context, done) as i32;
 /// `Context::track_key`
 pub const TRACK_KEY: i32 = offset_of!(Context, track_key) as i32;
 /// [`Context::track_spill`], first element

@@ -2,6 +2,8 @@
 //! as natively, and the count must be right with fragments of any size, stepped, beside another
 //! pass, and with faults.
 
+use std::sync::atomic::Ordering;
+
 use relive_host::{GuestAddr, order};
 
 use super::guest::{DATA_LEN, native_end, protect};
@@ -9,7 +11,7 @@ use super::program::END_BYTES;
 use super::*;
 use crate::{Sites, Translator};
 
-const MODES: [Ordered; 2] = [Ordered::Record, Ordered::Count];
+const MODES: [Ordered; 3] = [Ordered::Record, Ordered::Count, Ordered::Wait];
 const ALL: i32 = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
 type GoOn = fn(&mut Guest) -> Stop;
 
@@ -85,12 +87,16 @@ fn check_ordered(items: &[Item], seed: u64, has_sites: bool) {
             (64, false, Guest::step),
         ] {
             let mut guest = guest(with(mode, sites, max, accesses), &code, seed);
+            (guest.ctx.to_edge, *guest.ctx.done.get_mut()) = (0, 0);
             finish(&mut guest, go_on);
             let what = format!("{mode:?} in fragments of {max}");
             assert_eq!(native.diff(&State::of(&guest)), "", "{what}");
             assert_eq!((guest.ctx.ops, guest.ctx.ticks()), (ops, ticks), "{what}");
             assert_eq!(guest.ctx.edges(), [], "{what}");
             assert!(!any_held(), "{what}");
+            if mode == Ordered::Wait {
+                assert_eq!(guest.ctx.done.load(Ordering::Relaxed), ops, "{what}");
+            }
         }
     }
 }
@@ -111,6 +117,7 @@ fn check_faults(items: &[Item], seed: u64, has_sites: bool) {
             loop {
                 match guest.run() {
                     Stop::Pause { .. } => {}
+                    Stop::Ordered { .. } => guest.ctx.to_edge = -1,
                     Stop::Syscall { .. } => break,
                     Stop::Fault { .. } => {
                         assert!(!any_held());

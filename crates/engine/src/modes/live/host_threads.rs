@@ -67,7 +67,6 @@ fn start_host_thread(
     parent: TapeId,
     words: [u64; 2],
 ) -> std::result::Result<u32, i32> {
-    const STACK: usize = 512 * 1024;
     let tid = AtomicU32::new(0);
     let birth = Box::into_raw(Box::new(ThreadBirth {
         task,
@@ -75,21 +74,8 @@ fn start_host_thread(
         words,
         tid: &raw const tid,
     }));
-    let old = set_mask(Mask::all_async());
-    // SAFETY: the attributes are initialised before use; `birth` is handed over to the new
-    // thread, or taken back when there is none.
-    let error = unsafe {
-        let mut attr: libc::pthread_attr_t = std::mem::zeroed();
-        libc::pthread_attr_init(&raw mut attr);
-        libc::pthread_attr_setstacksize(&raw mut attr, STACK);
-        libc::pthread_attr_setdetachstate(&raw mut attr, libc::PTHREAD_CREATE_DETACHED);
-        let mut id = 0;
-        let e = libc::pthread_create(&raw mut id, &raw const attr, host_thread, birth.cast());
-        libc::pthread_attr_destroy(&raw mut attr);
-        e
-    };
-    set_mask(old);
-    if error != 0 {
+    let made = spawn(host_thread, birth.cast());
+    if let Err(error) = made {
         // SAFETY: no thread has taken it.
         drop(unsafe { Box::from_raw(birth) });
         return Err(error);
@@ -98,6 +84,34 @@ fn start_host_thread(
         sys::futex_wait(&tid, 0, None);
     }
     Ok(tid.load(Ordering::Acquire))
+}
+
+/// Makes a host thread that runs `main` with `birth`, all asynchronous signals blocked.
+///
+/// # Errors
+/// The kernel's error number: there is none.
+pub fn spawn(
+    main: extern "C" fn(*mut libc::c_void) -> *mut libc::c_void,
+    birth: *mut libc::c_void,
+) -> std::result::Result<(), i32> {
+    const STACK: usize = 512 * 1024;
+    let old = set_mask(Mask::all_async());
+    // SAFETY: the attributes are initialised before use; `main` is for `birth`.
+    let error = unsafe {
+        let mut attr: libc::pthread_attr_t = std::mem::zeroed();
+        libc::pthread_attr_init(&raw mut attr);
+        libc::pthread_attr_setstacksize(&raw mut attr, STACK);
+        libc::pthread_attr_setdetachstate(&raw mut attr, libc::PTHREAD_CREATE_DETACHED);
+        let mut id = 0;
+        let e = libc::pthread_create(&raw mut id, &raw const attr, main, birth);
+        libc::pthread_attr_destroy(&raw mut attr);
+        e
+    };
+    set_mask(old);
+    match error {
+        0 => Ok(()),
+        error => Err(error),
+    }
 }
 
 extern "C" fn host_thread(birth: *mut libc::c_void) -> *mut libc::c_void {

@@ -77,8 +77,7 @@ const ALLOWED: &[(c_long, Args)] = &[
     (libc::SYS_pwrite64, Any),
     (libc::SYS_ftruncate, Any),
     (libc::SYS_fallocate, Any),
-    // Recorded processes, each a fork of this one.
-    (libc::SYS_clone, OneOf(0, &[FORK])),
+    // Recorded processes, each a fork of this one; the making of it is beside this list.
     (libc::SYS_wait4, Any),
     (libc::SYS_set_robust_list, Any),
     (libc::SYS_getpid, Any),
@@ -98,6 +97,32 @@ const ALLOWED: &[(c_long, Args)] = &[
     (libc::SYS_getrandom, Any),
 ];
 
+/// The flags that pthread_create(3) passes to clone(2): a thread of this process.
+const NEW_THREAD: u32 = (libc::CLONE_VM
+    | libc::CLONE_FS
+    | libc::CLONE_FILES
+    | libc::CLONE_SIGHAND
+    | libc::CLONE_THREAD
+    | libc::CLONE_SYSVSEM
+    | libc::CLONE_SETTLS
+    | libc::CLONE_PARENT_SETTID
+    | libc::CLONE_CHILD_CLEARTID) as u32;
+
+/// The further calls of a replay whose threads are threads of the host: it makes them, and they register with the
+/// kernel.
+const THREADS: &[(c_long, Args)] = &[(libc::SYS_rseq, Any), (libc::SYS_set_tid_address, Any)];
+
+/// What a replay does that not every one does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rights {
+    /// Nothing.
+    Plain,
+    /// It is guided from outside.
+    Guided,
+    /// It makes threads, and no processes.
+    Threads,
+}
+
 /// The further calls of a replay that is guided from outside, for a timeline: it may look whether
 /// there is a command on the one socket that it was started with. With commands come the sockets of
 /// its snapshots. No other socket can be made.
@@ -110,12 +135,15 @@ const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
 /// Refuses with EPERM.
 const EPERM: u32 = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
 
-/// Confines the calling process, which has one thread, for the rest of its life. Only where
-/// `guided` says so may it look for commands on a socket.
+/// Refuses with ENOSYS.
+const ENOSYS: u32 = libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32;
+
+/// Confines the calling process, which has one thread, for the rest of its life; `rights` names what it may do
+/// beside replaying.
 ///
 /// # Errors
 /// The kernel does not take the filter: then nothing may be replayed.
-pub fn enter(guided: bool) -> Result<()> {
+pub fn enter(rights: Rights) -> Result<()> {
     let no = |e: std::io::Error| {
         Failure::setup(format!(
             "cannot confine the replay: {e}; it needs a kernel with seccomp filters"
@@ -123,7 +151,7 @@ pub fn enter(guided: bool) -> Result<()> {
     };
     rustix::thread::set_no_new_privs(true).map_err(|e| no(e.into()))?;
     landlock::enter().map_err(no)?;
-    set_filter(&mut filter(std::process::id(), guided)).map_err(no)?;
+    set_filter(&mut filter(std::process::id(), rights)).map_err(no)?;
     crate::confined::begins();
     Ok(())
 }
@@ -164,16 +192,29 @@ pub fn killed(signal: i32) -> Failure {
 }
 
 /// The filter for a process with this pid and the children that it will fork.
-fn filter(pid: u32, guided: bool) -> Vec<sock_filter> {
+fn filter(pid: u32, rights: Rights) -> Vec<sock_filter> {
     let mut program = vec![
         load(offset_of!(seccomp_data, arch)),
         jump(libc::BPF_JEQ, ARCH_X86_64, 1, 0),
         ret(KILL),
         load(offset_of!(seccomp_data, nr)),
     ];
-    let guide = if guided { GUIDED } else { &[] };
-    for &(nr, args) in ALLOWED.iter().chain(guide) {
+    let (further, made) = match rights {
+        Rights::Plain => (&[][..], FORK),
+        Rights::Guided => (GUIDED, FORK),
+        Rights::Threads => (THREADS, NEW_THREAD),
+    };
+    for &(nr, args) in ALLOWED.iter().chain(further) {
         rule(&mut program, nr, &check(args));
+    }
+    rule(&mut program, libc::SYS_clone, &equal(0, &[made], KILL));
+    if rights == Rights::Threads {
+        // Its flags lie in memory, where no filter sees them. The C library goes on with clone(2), as on a kernel
+        // without this call.
+        rule(&mut program, libc::SYS_clone3, &[ret(ENOSYS)]);
+        // To call a thread out of translated code.
+        let own = equal(0, &[pid], EPERM);
+        rule(&mut program, libc::SYS_rt_tgsigqueueinfo, &own);
     }
     // Only to itself: to die of a signal. A child cannot, and ends with a status instead, which
     // is not looked at.

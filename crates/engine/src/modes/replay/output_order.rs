@@ -16,7 +16,7 @@ use crate::task::Task;
 ///
 /// # Errors
 /// The guest's buffer is not there, or the output cannot be written.
-pub fn replay(task: &Task, call: &Call, answer: &Answer) -> Result<()> {
+pub fn replay(task: &mut Task, call: &Call, answer: &Answer) -> Result<()> {
     let moved = stream_output::is_spliced(call).then(|| answer.extra.clone());
     let bytes = moved.or_else(|| stream_output::gather(task, call, answer.result as u64));
     let bytes = bytes.ok_or_else(|| {
@@ -47,7 +47,11 @@ pub fn replay(task: &Task, call: &Call, answer: &Answer) -> Result<()> {
         }
         let seen = shm.header().wake.load(Ordering::Acquire);
         if turn.load(Ordering::Acquire) < order {
-            sys::futex_wait(&shm.header().wake, seen, Some(100));
+            // At rest: where threads run together, another one may need quiet before its own output.
+            task.while_away(&mut || {
+                sys::futex_wait(&shm.header().wake, seen, Some(100));
+                0
+            });
         }
     }
     if !hook_state::quiet() {

@@ -33,6 +33,8 @@ pub struct Session {
     pub linear: Option<Linear>,
     /// Steps behind its last tick or event at which the thread stands that has just got a turn that was found.
     stands: u64,
+    /// Its one thread is replayed beside the others of the process (`modes/parallel/`), and has no turns.
+    beside: bool,
 }
 
 impl Session {
@@ -46,7 +48,27 @@ impl Session {
             turns: TurnSchedule::of(machine, 0)?,
             linear: Linear::of(machine, 0)?,
             stands: 0,
+            beside: false,
         })
+    }
+
+    /// One thread, beside the others of its process.
+    ///
+    /// # Errors
+    /// The trace is damaged.
+    pub fn beside_others(machine: &'static Machine, process: u32) -> Result<Self> {
+        Ok(Self {
+            tasks: BTreeMap::new(),
+            turns: TurnSchedule::of(machine, process)?,
+            linear: None,
+            stands: 0,
+            beside: true,
+        })
+    }
+
+    /// Whether its one thread is replayed beside others.
+    pub fn is_beside(&self) -> bool {
+        self.beside
     }
 
     /// The process of a session image.
@@ -56,6 +78,7 @@ impl Session {
             turns,
             linear: None,
             stands: 0,
+            beside: false,
         }
     }
 
@@ -67,6 +90,10 @@ impl Session {
     /// Whether a task's work behind its last event is needed: by a thread that has a turn after the
     /// present one, or by another process.
     pub fn goes_on(&mut self, task: &mut Task) -> Result<bool> {
+        if self.beside {
+            // The stops of its run know how far.
+            return Ok(true);
+        }
         if self.linear.is_some() {
             return Ok(matches!(&task.tape, Tape::In(tape) if !tape.notes.is_empty()));
         }
@@ -114,6 +141,9 @@ impl Session {
 
     /// The thread whose turn comes next: the running one has ended, or can do nothing more in its turn.
     fn next_turn(&mut self, task: &mut Task, ends: bool) -> Result<Option<u32>> {
+        if self.beside {
+            return Ok(None);
+        }
         if self.linear.is_none() {
             return self.turns.next();
         }

@@ -9,6 +9,7 @@ use relive_host::sys;
 use relive_trace::{ImageReader, Kind, TapeId, Trace};
 
 use super::checksum::Checksums;
+use super::confine::{self, Rights};
 use super::guided::track::Track;
 use super::hook_state::{ReplayState, task_tape};
 use super::images::restore;
@@ -53,10 +54,11 @@ pub fn main(machine: &'static Machine) -> Result<Infallible> {
     // Its failure is the answer to the first order.
     let image = image.map(|opened| opened.map_err(useless));
     let foreign = other_writers::open(follow.as_deref().unwrap_or_default())?;
-    broker::attach()?;
-    machine.memory().translator.ask_for_memory(own_memory);
-    super::confine::enter(guide.is_some())?;
-    crate::input::recorded::attach(trace.input())?;
+    let rights = match guide.is_some() {
+        true => Rights::Guided,
+        false => Rights::Plain,
+    };
+    attach(machine, &trace, rights)?;
     if let (Some(_), Some(shm)) = (&guide, machine.shm.as_ref()) {
         shm.make_private()?;
     }
@@ -93,6 +95,34 @@ pub fn main(machine: &'static Machine) -> Result<Infallible> {
         Some(mut checksums) => stepper.run_to_end(&mut checksums)?,
     };
     stepper.session.end(ended)
+}
+
+/// Attaches the process to its supervisor and to the input of the trace, and confines it between these.
+fn attach(machine: &'static Machine, trace: &Trace, rights: Rights) -> Result<()> {
+    broker::attach()?;
+    machine.memory().translator.ask_for_memory(own_memory);
+    confine::enter(rights)?;
+    crate::input::recorded::attach(trace.input())
+}
+
+/// Begins a replay whose threads run beside each other: the first process of a trace, before its first event.
+///
+/// # Errors
+/// Divergence, a damaged trace.
+pub fn beside_others(machine: &'static Machine) -> Result<Stepper> {
+    let trace = Trace::open_recorded(&machine.trace).map_err(Failure::setup)?;
+    // The C library opens a file to shrink the heap of another arena.
+    // SAFETY: a setting of the allocator's, made while there is one thread.
+    unsafe { libc::mallopt(libc::M_ARENA_MAX, 1) };
+    attach(machine, &trace, Rights::Threads)?;
+    let pool = crate::sharing::objects::pool().map_err(Failure::setup)?;
+    ReplayState::new(trace, pool, None, None).install(machine)?;
+    if let Some(shm) = machine.shm.as_ref() {
+        shm.register(std::process::id());
+    }
+    let mut stepper = begin(machine)?;
+    stepper.session = Session::beside_others(machine, 0)?;
+    Ok(stepper)
 }
 
 /// The first process of the trace, before its first event.

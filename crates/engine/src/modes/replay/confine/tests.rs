@@ -36,7 +36,11 @@ fn in_child(body: impl FnOnce() -> i32) -> i32 {
                 },
             )
         };
-        let code = if enter(false).is_ok() { body() } else { 99 };
+        let code = if enter(Rights::Plain).is_ok() {
+            body()
+        } else {
+            99
+        };
         // SAFETY: ends the child.
         unsafe { libc::_exit(code) };
     }

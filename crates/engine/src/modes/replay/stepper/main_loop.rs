@@ -85,11 +85,8 @@ impl Stepper {
             NextEvent::End if !self.session.goes_on(task)? => self.event(stops, DueEvent::End),
             // The thread gave the baton away once more: inside a call that never returned.
             NextEvent::End => {
-                let noted = self
-                    .session
-                    .linear
-                    .as_ref()
-                    .and_then(|_| self.task.tape.noted());
+                let sketch = self.session.linear.is_some() || self.session.is_beside();
+                let noted = sketch.then(|| self.task.tape.noted()).flatten();
                 let limit = noted.unwrap_or(NEVER);
                 self.execute(stops, Toward::own(limit))
             }

@@ -1,0 +1,438 @@
+//! What a thread of a parallel replay does on its way, as stops of its run: it waits for the operations that its own
+//! follow, and for moments, tells how far it has come, and makes the threads that its calls have made. Must never
+//! change what happens, but when.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use relive_dbt::Stop;
+use relive_trace::{Ending, Kind};
+
+use super::newborn;
+use super::siblings::{NO_MOMENT, SIBLINGS, Sibling, Standing};
+use super::waits::{Want, has, wait};
+use crate::course::Note;
+use crate::failure::{Failure, Result};
+use crate::flow::Flow;
+use crate::modes::replay::events::DueEvent;
+use crate::modes::replay::report::divergence;
+use crate::modes::replay::stepper::process::Stepper;
+use crate::modes::replay::stepper::stops::{Pace, Stops};
+use crate::tape::{Following, Tape};
+use crate::task::Task;
+
+/// Ticks before a moment that a thread runs late.
+const LATE: u64 = 1 << 10;
+/// As many operations as no thread makes.
+const MANY: i64 = i64::MIN / 2;
+
+/// The remedy where a parallel replay leaves the recording.
+const REMEDY: &str = "\n  what plain loads and stores of several threads do to each other is not on the tapes: `relive replay` without --parallel searches for an order that agrees";
+
+/// The thread has come to the end of its tape, and no other one waits for it.
+pub struct AtRest;
+
+/// How a thread has left its run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// It has not.
+    No,
+    /// Inside a call that did not return.
+    Stays,
+    /// It has ended with this code.
+    Over(i32),
+    /// Its process has ended.
+    Ends,
+}
+
+/// The stops of one thread.
+pub struct Beside {
+    /// The thread.
+    pub me: Arc<Sibling>,
+    /// Its operation up to which it has waited.
+    waited: u64,
+    /// The same, for loads before the operation.
+    early: u64,
+    /// The moment in front of which it has waited.
+    late: u64,
+    /// How it has left its run.
+    pub left: Left,
+}
+
+impl Beside {
+    /// Of a thread that begins.
+    pub fn new(me: Arc<Sibling>) -> Self {
+        Self {
+            me,
+            waited: 0,
+            early: 0,
+            late: 0,
+            left: Left::No,
+        }
+    }
+
+    /// Passes the notes that lie behind the thread.
+    fn pass_notes(&self, task: &mut Task) -> Result<()> {
+        while let Some(note) = first_note(task) {
+            match note {
+                Note::Moment {
+                    event: false,
+                    ticks,
+                    begin,
+                    end,
+                } if ticks <= task.ctx.ticks() => {
+                    self.me.upcoming.store(end, Ordering::Release);
+                    wait(task, Want::Moment(begin))?;
+                }
+                Note::Edge {
+                    event: false,
+                    at,
+                    thread,
+                    op,
+                    ..
+                } if at <= task.ctx.ops => {
+                    if !has(task.slot, Want::Operation(thread, op)) {
+                        let recorded =
+                            format!("operation {at} follows operation {op} of thread {thread}");
+                        let actual = "it has been made before that one";
+                        return Err(diverged(task, &recorded, actual));
+                    }
+                }
+                _ => break,
+            }
+            if let Tape::In(tape) = &mut task.tape {
+                tape.notes.pop_front();
+            }
+        }
+        let upcoming = notes(task).find_map(|note| match note {
+            Note::Moment { end, .. } => Some(end),
+            _ => None,
+        });
+        let upcoming = upcoming.unwrap_or(NO_MOMENT);
+        self.me.upcoming.store(upcoming, Ordering::Release);
+        Ok(())
+    }
+
+    /// The thread's next operation that is an instruction and follows one that has not been made: its number, the
+    /// tick in front of it, and that one.
+    fn next_edge(&mut self, task: &Task) -> Option<(u64, u64, Want)> {
+        let behind = task.ctx.ops.max(self.waited);
+        let mut waited = self.waited;
+        let found = notes(task).find_map(|note| match note {
+            Note::Edge {
+                event: false,
+                at,
+                ticks,
+                thread,
+                op,
+            } if at > behind => {
+                if has(task.slot, Want::Operation(thread, op)) {
+                    waited = at;
+                    return None;
+                }
+                Some((at, ticks, Want::Early(thread, op)))
+            }
+            _ => None,
+        });
+        // Of several edges of one operation the last may be the one that it has to wait for.
+        self.waited = match found {
+            Some((at, ..)) => waited.min(at - 1),
+            None => waited,
+        };
+        found
+    }
+
+    /// How far the thread goes before its next operation that follows another one. It waits at the last tick in front
+    /// of it, behind its operation before: plain loads that belong to it mostly saw the other one.
+    fn toward_edge(&mut self, task: &mut Task) -> Result<Option<Pace<AtRest>>> {
+        loop {
+            let Some((at, tick, before)) = self.next_edge(task) else {
+                task.ctx.to_edge = MANY;
+                return Ok(None);
+            };
+            let (ticks, ops) = (task.ctx.ticks(), task.ctx.ops);
+            task.ctx.to_edge = -i64::try_from(at - 1 - ops).unwrap_or(-MANY);
+            if at <= self.early {
+                return Ok(None);
+            }
+            if ticks < tick {
+                return Ok(Some(Pace::Within(tick - ticks)));
+            }
+            if ops + 1 < at {
+                return Ok(Some(Pace::Step));
+            }
+            wait(task, before)?;
+            self.early = at;
+        }
+    }
+
+    /// How far the thread goes before its next moment. It runs the last ticks late, when events are over that were so
+    /// in the recording: plain loads there see what they saw.
+    fn toward_moment(&mut self, task: &mut Task) -> Result<Option<u64>> {
+        let ticks = task.ctx.ticks();
+        let moment = notes(task).find_map(|note| match note {
+            Note::Moment { ticks, begin, .. } => Some((ticks, begin)),
+            _ => None,
+        });
+        let Some((tick, begin)) = moment.filter(|&(_, begin)| begin != self.late) else {
+            return Ok(moment.map(|(tick, _)| tick.saturating_sub(ticks).max(1)));
+        };
+        if tick > ticks + LATE {
+            return Ok(Some(tick - LATE - ticks));
+        }
+        wait(task, Want::Late(begin))?;
+        self.late = begin;
+        Ok(Some(tick.saturating_sub(ticks).max(1)))
+    }
+
+    /// How far a thread goes that has no event left.
+    fn at_end(&self, task: &Task) -> Pace<AtRest> {
+        let ticks = task.ctx.ticks();
+        let mut at_call = false;
+        for note in notes(task) {
+            match note {
+                Note::Moment { event: true, .. } => at_call = true,
+                Note::Moment { ticks: tick, .. } if tick > ticks => {
+                    return Pace::Within(tick - ticks);
+                }
+                Note::Edge {
+                    event: false,
+                    at,
+                    ticks: tick,
+                    ..
+                } if at > task.ctx.ops => {
+                    return match tick > ticks {
+                        true => Pace::Within(tick - ticks),
+                        false => Pace::Step,
+                    };
+                }
+                _ => {}
+            }
+        }
+        match at_call {
+            true => Pace::Free,
+            false if self.me.is_wanted() => Pace::Step,
+            false => Pace::Stop(AtRest),
+        }
+    }
+}
+
+impl Stops for Beside {
+    type Why = AtRest;
+
+    fn before_code(&mut self, at: &mut Stepper, _: bool) -> Result<Pace<AtRest>> {
+        let task = &mut at.task;
+        publish(task, task.ctx.ops);
+        check_followed(task)?;
+        let ends = task.tape.at_end()?;
+        self.pass_notes(task)?;
+        let before_edge = self.toward_edge(task)?;
+        if ends {
+            return Ok(self.at_end(task));
+        }
+        let to_moment = self.toward_moment(task)?;
+        Ok(match before_edge {
+            Some(Pace::Within(most)) => Pace::Within(most.min(to_moment.unwrap_or(most))),
+            Some(pace) => pace,
+            None => to_moment.map_or(Pace::Free, Pace::Within),
+        })
+    }
+
+    /// The thread stands in front of an operation that follows others.
+    fn takes(&mut self, at: &mut Stepper, stop: &Stop, _: u64) -> Result<bool> {
+        let Stop::Ordered { .. } = stop else {
+            return Ok(false);
+        };
+        let task = &mut at.task;
+        publish(task, task.ctx.ops);
+        let next = task.ctx.ops + 1;
+        await_noted(task, next, false)?;
+        self.waited = next;
+        Ok(true)
+    }
+
+    fn before_event(&mut self, at: &mut Stepper, due: &DueEvent) -> Result<Option<AtRest>> {
+        let task = &mut at.task;
+        publish(task, task.ctx.ops);
+        check_followed(task)?;
+        let (mut kind, mut output) = (Next::Other, None);
+        match task.tape.peek()?.map(|event| event.kind) {
+            Some(Kind::End {
+                how: Ending::ProcessExit | Ending::Killed,
+                ..
+            }) => kind = Next::Ends,
+            Some(Kind::Exec(_)) => kind = Next::Executes,
+            Some(Kind::Syscall(call)) if call.stream != 0 => output = call.order,
+            _ => {}
+        }
+        for note in notes(task).collect::<Vec<_>>() {
+            match note {
+                Note::Moment { begin, end, .. } => {
+                    self.me.upcoming.store(end, Ordering::Release);
+                    wait(task, Want::Moment(begin))?;
+                }
+                Note::Edge {
+                    event: true,
+                    at,
+                    thread,
+                    op,
+                    ..
+                } if at <= task.ctx.ops => {
+                    let recorded = format!(
+                        "its next event has operation {at}, behind operation {op} of thread {thread}"
+                    );
+                    let actual = format!("it has made {} before", task.ctx.ops);
+                    return Err(diverged(task, &recorded, &actual));
+                }
+                _ => {}
+            }
+        }
+        if let DueEvent::Position(_) = due {
+            await_noted(task, task.ctx.ops + 1, true)?;
+        }
+        match kind {
+            Next::Ends => wait(task, Want::Ends)?,
+            Next::Executes if has_others(task) => {
+                return Err(Failure::unsupported(format!(
+                    "thread {} executes a program while there are others, and a replay with --parallel cannot: replay it without",
+                    task.id()
+                )));
+            }
+            _ => {}
+        }
+        if let Some(order) = output {
+            wait(task, Want::Output(order))?;
+        }
+        Ok(None)
+    }
+
+    fn happened(&mut self, at: &mut Stepper, flow: &Flow) -> Result<()> {
+        self.left = match flow {
+            Flow::Continue => Left::No,
+            Flow::Exec(_) => {
+                (self.waited, self.early) = (0, 0);
+                Left::No
+            }
+            Flow::Park => Left::Stays,
+            Flow::ThreadEnd(code) => Left::Over(*code),
+            Flow::ProcessEnd(_) => Left::Ends,
+        };
+        for child in self.me.take_newborn() {
+            newborn::start(at.task.machine(), Box::new(child))?;
+        }
+        Ok(())
+    }
+}
+
+/// The next event, as far as others matter for it.
+enum Next {
+    Ends,
+    Executes,
+    Other,
+}
+
+fn has_others(task: &Task) -> bool {
+    let all = SIBLINGS.all();
+    let mut others = all.iter().filter(|s| s.thread != task.slot);
+    others.any(|s| s.standing() != Standing::Over)
+}
+
+fn notes(task: &Task) -> impl Iterator<Item = Note> {
+    let notes = match &task.tape {
+        Tape::In(tape) => Some(tape.notes.iter().copied()),
+        _ => None,
+    };
+    notes.into_iter().flatten()
+}
+
+fn first_note(task: &Task) -> Option<Note> {
+    notes(task).next()
+}
+
+/// The task has made so many operations, and their effects are there.
+pub fn publish(task: &Task, ops: u64) {
+    task.ctx.done.store(ops, Ordering::Release);
+}
+
+/// Waits for the operations that the task's operation `at` follows, by the notes before its next event; `event`:
+/// it is a part of that event.
+///
+/// # Errors
+/// As [`wait`].
+pub fn await_noted(task: &mut Task, at: u64, event: bool) -> Result<()> {
+    let before: Vec<Want> = notes(task)
+        .filter_map(|note| match note {
+            Note::Edge {
+                event: e,
+                at: a,
+                thread,
+                op,
+                ..
+            } if (e, a) == (event, at) => Some(Want::Operation(thread, op)),
+            _ => None,
+        })
+        .collect();
+    before.into_iter().try_for_each(|want| wait(task, want))
+}
+
+/// Waits for the operations that the task's present one, a part of the call at hand, follows.
+///
+/// # Errors
+/// As [`wait`].
+pub fn await_followed(task: &mut Task) -> Result<()> {
+    let ops = task.ctx.ops;
+    let Tape::In(tape) = &mut task.tape else {
+        return Ok(());
+    };
+    let here = |following: &Following| following.at == ops;
+    let before: Vec<Following> = tape.follows.iter().copied().filter(here).collect();
+    tape.follows.retain(|following| following.at > ops);
+    for Following { thread, op, .. } in before {
+        let want = Want::Operation(thread, op);
+        if has(task.slot, want) {
+            continue;
+        }
+        // What this call has done before may be what the other thread waits for.
+        let holds = SIBLINGS.get(task.slot);
+        if holds.is_some_and(|me| !me.holds.load(Ordering::Relaxed)) {
+            publish(task, ops - 1);
+        }
+        wait(task, want)?;
+    }
+    Ok(())
+}
+
+/// The last event has made all operations that its tape tells of.
+fn check_followed(task: &mut Task) -> Result<()> {
+    let ops = task.ctx.ops;
+    let Tape::In(tape) = &mut task.tape else {
+        return Ok(());
+    };
+    let left = tape.follows.iter().find(|following| following.at > ops);
+    let Some(&Following { at, thread, op }) = left else {
+        tape.follows.clear();
+        return Ok(());
+    };
+    let recorded =
+        format!("operation {at} in its last event, behind operation {op} of thread {thread}");
+    Err(diverged(task, &recorded, &format!("{ops} operations")))
+}
+
+/// The failure where a thread has left the recording, or cannot go on.
+#[cold]
+pub fn diverged(task: &Task, recorded: &str, actual: &str) -> Failure {
+    remedied(divergence(task, recorded, actual))
+}
+
+/// Says in a divergence what can be done about it.
+pub fn remedied(failure: Failure) -> Failure {
+    match failure {
+        Failure::Divergence(text) if !text.contains(REMEDY) => {
+            // The registers may be cut off, and this should not.
+            let at = text.find("\n  registers:").unwrap_or(text.len());
+            let (head, tail) = text.split_at(at);
+            Failure::Divergence(format!("{head}{REMEDY}{tail}"))
+        }
+        other => other,
+    }
+}

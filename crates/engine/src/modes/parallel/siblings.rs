@@ -1,0 +1,154 @@
+//! The threads of the process, as they see each other: how far each has come. Must never wait.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, RwLock};
+
+use crate::task::Task;
+
+/// How a thread stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Standing {
+    /// It goes on, or waits for others.
+    Runs,
+    /// It has come to the end of its tape, and goes on if others wait for an operation of it.
+    Rests,
+    /// It stays for ever in a call that did not return in the recording.
+    Stays,
+    /// It has ended.
+    Over,
+}
+
+/// No further moment of a thread is known.
+pub const NO_MOMENT: u64 = u64::MAX;
+
+/// The word of a context that says which operations are complete.
+struct DoneWord(*const AtomicU64);
+
+// SAFETY: the word is atomic, and its owner takes the pointer back before the context goes.
+unsafe impl Send for DoneWord {}
+
+/// A thread of the process.
+pub struct Sibling {
+    /// Its index in the process.
+    pub thread: u32,
+    done: Mutex<Option<DoneWord>>,
+    standing: AtomicU32,
+    /// The end of the first moment that it has yet to pass; [`NO_MOMENT`]: none.
+    pub upcoming: AtomicU64,
+    /// The last of its operations that another thread has waited for.
+    wanted: AtomicU64,
+    /// The call at hand has acquired the object of the process.
+    pub holds: AtomicBool,
+    /// Threads that its call has made, and that begin behind it.
+    newborn: Mutex<Vec<Task>>,
+}
+
+impl Sibling {
+    fn new(thread: u32) -> Self {
+        Self {
+            thread,
+            done: Mutex::new(None),
+            standing: AtomicU32::new(Standing::Runs as u32),
+            upcoming: AtomicU64::new(0),
+            wanted: AtomicU64::new(0),
+            holds: AtomicBool::new(false),
+            newborn: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// The thread begins to run its task.
+    pub fn begins(&self, task: &Task) {
+        *lock(&self.done) = Some(DoneWord(&raw const task.ctx.done));
+    }
+
+    /// Operations that are complete: all, once it has ended.
+    pub fn done(&self) -> u64 {
+        if self.standing() == Standing::Over {
+            return u64::MAX;
+        }
+        match &*lock(&self.done) {
+            // SAFETY: the context is there until `ends` has taken the pointer back, under this lock.
+            Some(word) => unsafe { &*word.0 }.load(Ordering::Acquire),
+            None => 0,
+        }
+    }
+
+    /// How it stands.
+    pub fn standing(&self) -> Standing {
+        match self.standing.load(Ordering::Acquire) {
+            1 => Standing::Rests,
+            2 => Standing::Stays,
+            3 => Standing::Over,
+            _ => Standing::Runs,
+        }
+    }
+
+    /// It stands otherwise from now on; its task goes if it is over.
+    pub fn stands(&self, standing: Standing) {
+        if standing != Standing::Runs {
+            self.upcoming.store(NO_MOMENT, Ordering::Release);
+        }
+        self.standing.store(standing as u32, Ordering::Release);
+        if standing == Standing::Over {
+            *lock(&self.done) = None;
+        }
+    }
+
+    /// Another thread waits for its operation.
+    pub fn wants(&self, op: u64) {
+        self.wanted.fetch_max(op, Ordering::AcqRel);
+    }
+
+    /// Whether another thread waits for an operation that it has not made.
+    pub fn is_wanted(&self) -> bool {
+        self.wanted.load(Ordering::Acquire) > self.done()
+    }
+
+    /// Its call has made a thread.
+    pub fn bears(&self, child: Box<Task>) {
+        lock(&self.newborn).push(*child);
+    }
+
+    /// The threads that its call has made.
+    pub fn take_newborn(&self) -> Vec<Task> {
+        std::mem::take(&mut *lock(&self.newborn))
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().expect("no thread panics: panics abort")
+}
+
+/// The threads of the process.
+pub struct Siblings(RwLock<BTreeMap<u32, Arc<Sibling>>>);
+
+/// All threads that there have been. Process-wide: they are the threads of this process, and what waits for
+/// them has no more than a task at hand.
+pub static SIBLINGS: Siblings = Siblings(RwLock::new(BTreeMap::new()));
+
+impl Siblings {
+    /// A thread is about to be made.
+    pub fn add(&self, thread: u32) -> Arc<Sibling> {
+        let sibling = Arc::new(Sibling::new(thread));
+        let mut all = self.0.write().expect("no thread panics: panics abort");
+        all.insert(thread, Arc::clone(&sibling));
+        sibling
+    }
+
+    /// The thread with an index, if it has been made.
+    pub fn get(&self, thread: u32) -> Option<Arc<Sibling>> {
+        self.with(|all| all.get(&thread).map(Arc::clone))
+    }
+
+    /// All of them.
+    pub fn all(&self) -> Vec<Arc<Sibling>> {
+        self.with(|all| all.values().map(Arc::clone).collect())
+    }
+
+    /// Runs `f` with all of them; it must not ask for them itself.
+    pub fn with<R>(&self, f: impl FnOnce(&BTreeMap<u32, Arc<Sibling>>) -> R) -> R {
+        f(&self.0.read().expect("no thread panics: panics abort"))
+    }
+}

@@ -1,0 +1,199 @@
+//! Waiting for other threads, at rest, and what happens when nobody could go on. A wait must never be silent and
+//! endless: it ends when what it is for has happened, when the replay fails elsewhere, or with a failure that says
+//! who waits for what.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+
+use relive_host::sys;
+
+use super::siblings::{SIBLINGS, Sibling, Standing};
+use crate::failure::{Failure, Result};
+use crate::shm::shared;
+use crate::task::Task;
+
+/// What a thread waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Want {
+    /// This operation of this thread.
+    Operation(u32, u64),
+    /// The same, before plain loads of the thread that may see it. A hint.
+    Early(u32, u64),
+    /// All others have passed the moments that were over before this one. A hint.
+    Moment(u64),
+    /// The same, before the last ticks in front of it: a hint, and none while others wait for the thread itself.
+    Late(u64),
+    /// All others have come to the ends of their tapes.
+    Ends,
+    /// The output with this number is the next one.
+    Output(u64),
+}
+
+impl fmt::Display for Want {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Operation(thread, op) | Self::Early(thread, op) => {
+                write!(f, "operation {op} of thread {thread}")
+            }
+            Self::Moment(_) | Self::Late(_) => {
+                f.write_str("events that were over before its next one")
+            }
+            Self::Ends => f.write_str("the other threads, to end the process"),
+            Self::Output(order) => write!(f, "the outputs before number {order}"),
+        }
+    }
+}
+
+/// Looks at a want before the thread gives its processor up.
+const LOOKS: u32 = 100;
+/// Times that it offers the processor before it sleeps.
+const OFFERS: u32 = 64;
+/// Its sleeps.
+const SLEEP: Duration = Duration::from_micros(50);
+/// Looks between two looks whether anybody can go on.
+const BETWEEN: u32 = 32;
+
+/// The threads that wait, and for what. Process-wide: as the threads are.
+static WAITS: Mutex<BTreeMap<u32, Want>> = Mutex::new(BTreeMap::new());
+
+fn waits() -> MutexGuard<'static, BTreeMap<u32, Want>> {
+    WAITS.lock().expect("no thread panics: panics abort")
+}
+
+/// Whether what the thread `me` wants has happened. Once it has, it stays so, but for hints.
+pub fn has(me: u32, want: Want) -> bool {
+    match want {
+        Want::Operation(_, 0) | Want::Early(_, 0) => true,
+        Want::Operation(thread, op) | Want::Early(thread, op) => {
+            SIBLINGS.get(thread).is_some_and(|s| s.done() >= op)
+        }
+        Want::Moment(begin) => has_passed(me, begin),
+        Want::Late(begin) => {
+            has_passed(me, begin) || SIBLINGS.get(me).is_some_and(|me| me.is_wanted())
+        }
+        Want::Ends => others(me, |s| s.standing() != Standing::Runs),
+        Want::Output(order) => {
+            shared().is_none_or(|shm| shm.header().next_order.load(Ordering::Acquire) >= order)
+        }
+    }
+}
+
+fn has_passed(me: u32, begin: u64) -> bool {
+    others(me, |s| s.upcoming.load(Ordering::Acquire) >= begin)
+}
+
+fn others(me: u32, test: impl Fn(&Sibling) -> bool) -> bool {
+    SIBLINGS.with(|all| all.values().all(|s| s.thread == me || test(s)))
+}
+
+/// Waits until it has. The caller holds no lock.
+///
+/// # Errors
+/// It never will: a divergence. The replay has failed elsewhere.
+pub fn wait(task: &mut Task, want: Want) -> Result<()> {
+    for _ in 0..LOOKS {
+        if has(task.slot, want) {
+            return Ok(());
+        }
+        std::hint::spin_loop();
+    }
+    wait_long(task, want)
+}
+
+#[cold]
+fn wait_long(task: &mut Task, want: Want) -> Result<()> {
+    let me = task.slot;
+    if let Want::Operation(thread, op) | Want::Early(thread, op) = want
+        && let Some(other) = SIBLINGS.get(thread)
+    {
+        other.wants(op);
+    }
+    waits().insert(me, want);
+    let outcome = wait_on(task, want);
+    waits().remove(&me);
+    outcome
+}
+
+fn wait_on(task: &mut Task, want: Want) -> Result<()> {
+    let mut looks = 0;
+    while !has(task.slot, want) {
+        task.while_away(&mut || {
+            match looks < OFFERS {
+                // SAFETY: offers the processor to others.
+                true => drop(unsafe { sys::syscall(libc::SYS_sched_yield as u64, [0; 6]) }),
+                false => std::thread::sleep(SLEEP),
+            }
+            0
+        });
+        looks += 1;
+        if looks % BETWEEN == 0 {
+            if shared().is_some_and(|shm| shm.failure().is_some()) {
+                return Err(Failure::Elsewhere);
+            }
+            match stuck() {
+                Stuck::No => {}
+                Stuck::Hint(thread) if thread == task.slot => {
+                    tracing::debug!(target: "parallel", "thread {thread} goes on before {want}");
+                    return Ok(());
+                }
+                Stuck::Hint(_) => {}
+                Stuck::For(text) => return Err(fails(task, &text)),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether nobody can go on.
+enum Stuck {
+    No,
+    /// Nobody can, unless this thread goes on without the hint that it follows.
+    Hint(u32),
+    /// Nobody can: who waits for what.
+    For(String),
+}
+
+fn stuck() -> Stuck {
+    // Wants stay true once they are, and a thread that waits for what it has takes itself off the list: so what is
+    // seen under the lock is so.
+    let waits = waits();
+    let can_go = |s: &Sibling| match s.standing() {
+        Standing::Runs => waits.get(&s.thread).is_none_or(|&want| has(s.thread, want)),
+        Standing::Rests => s.is_wanted(),
+        Standing::Stays | Standing::Over => false,
+    };
+    if SIBLINGS.all().iter().any(|s| can_go(s)) {
+        return Stuck::No;
+    }
+    // The weaker hints go first, and of moments the first.
+    let hints = waits.iter().filter_map(|(&thread, want)| match want {
+        Want::Early(..) | Want::Late(_) => Some((0, thread)),
+        Want::Moment(begin) => Some((*begin, thread)),
+        _ => None,
+    });
+    if let Some((_, thread)) = hints.min() {
+        return Stuck::Hint(thread);
+    }
+    let lines = waits.iter().map(|(thread, want)| {
+        let standing = match want {
+            Want::Operation(other, _) => match SIBLINGS.get(*other) {
+                None => ", which has not been made".to_owned(),
+                Some(s) => match s.standing() {
+                    Standing::Runs => format!(", which has made {}", s.done()),
+                    _ => format!(", which has made {} and makes no more", s.done()),
+                },
+            },
+            _ => String::new(),
+        };
+        format!("\n    thread {thread} waits for {want}{standing}")
+    });
+    Stuck::For(lines.collect())
+}
+
+fn fails(task: &Task, text: &str) -> Failure {
+    let recorded = format!("an order in which each thread goes on:{text}");
+    super::beside::diverged(task, &recorded, "no thread can go on")
+}
