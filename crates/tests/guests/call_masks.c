@@ -1,4 +1,4 @@
-// relive: threads=yes sketch=yes
+// relive: threads=yes sketch=yes parallel=refused
 // Signals that only a call's own mask lets in: the handler has run when the call is over. And
 // calls with a time limit of the socket, which SA_RESTART does not make again.
 #include "check.h"

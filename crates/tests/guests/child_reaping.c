@@ -1,4 +1,4 @@
-// relive: sketch=yes
+// relive: sketch=yes parallel=refused
 // Children that reap themselves: SIGCHLD ignored, SA_NOCLDWAIT, rusage of children, and a
 // child that outlives its parent's interest.
 #include "check.h"

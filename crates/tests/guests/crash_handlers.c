@@ -1,4 +1,4 @@
-// relive: threads=yes sketch=yes
+// relive: threads=yes sketch=yes parallel=refused
 // Two threads fault at the same moment, and the handler is for one fault only (SA_RESETHAND, as crash handlers
 // have it): the first fault is handled, the second one ends the process, whichever thread it is of.
 #include "check.h"

@@ -1,4 +1,4 @@
-// relive: threads=yes sketch=yes timeout=90
+// relive: threads=yes sketch=yes parallel=refused timeout=90
 // A tiny compiler to machine code: writable and executable by turns with mprotect, one file
 // mapped twice (writable here, executable there), code placed high, and a second thread that
 // runs the first one's code.

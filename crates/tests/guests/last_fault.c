@@ -1,4 +1,4 @@
-// relive: link=pie,static flags="-pthread" threads=yes sketch=yes
+// relive: link=pie,static flags="-pthread" threads=yes sketch=yes parallel=refused
 // The fault in a signal frame (REG_TRAPNO, REG_ERR, REG_CR2) is the thread's last one, for any
 // signal: also for one that was sent, in new threads and processes, after exec.
 #include "fault.h"

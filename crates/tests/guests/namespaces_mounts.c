@@ -1,4 +1,4 @@
-// relive: threads=yes sketch=yes link=static
+// relive: threads=yes sketch=yes parallel=refused link=static
 // A namespace of mounts: file systems that appear and vanish, another root, a new /proc of a namespace of
 // processes, and none at all; programs executed and files mapped there.
 #include "check.h"

@@ -1,4 +1,4 @@
-// relive: threads=yes sketch=yes
+// relive: threads=yes sketch=yes parallel=refused
 // Namespaces of processes: ids inside and outside, the first process that waits for orphans and whose end
 // ends all, memory that is shared over their border, threads, programs that are executed inside.
 #include "check.h"

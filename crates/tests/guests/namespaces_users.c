@@ -1,4 +1,4 @@
-// relive: threads=yes sketch=yes
+// relive: threads=yes sketch=yes parallel=refused
 // Namespaces of users, host names, networks, objects of System V, cgroups and time: by unshare, clone and
 // setns. A machine that allows no namespaces of users to a program shows that natively too.
 #include "check.h"

@@ -1,4 +1,4 @@
-// relive: threads=yes sketch=yes
+// relive: threads=yes sketch=yes parallel=refused
 // A file that has been the same for hours is mapped shared for reading, and is changed then: by a call of the process
 // itself, beside a thread that reads it, and by a child. All maps show each change.
 #include "check.h"

@@ -1,4 +1,4 @@
-// relive: expect=the\slast\sone sketch=yes
+// relive: expect=the\slast\sone sketch=yes parallel=refused
 // Processes whose parent ends at once: a recording waits for them even if they have hardly begun
 // when the first program ends.
 #include "check.h"

@@ -1,4 +1,4 @@
-// relive: link=pie threads=yes sketch=yes
+// relive: link=pie threads=yes sketch=yes parallel=refused
 // Calls on the caller's own memory and namespaces: process_vm_writev, futex_waitv, unshare, and
 // the page of calls that very old programs use.
 #include "check.h"

@@ -1,4 +1,4 @@
-// relive: link=pie,static flags="-pthread" threads=yes sketch=yes
+// relive: link=pie,static flags="-pthread" threads=yes sketch=yes parallel=refused
 // A program reads and writes its own memory through /proc, by every name and call: past protections,
 // up to the end of a map, with code that has been executed before; and by process_vm_readv and
 // process_vm_writev with vectors that are bad in part.

@@ -1,4 +1,4 @@
-// relive: sketch=yes
+// relive: sketch=yes parallel=refused
 // Calls that fail with EFAULT have written to some of their buffers, or to a part of one: the kernel
 // says nothing of it, and the program sees it.
 #include "check.h"

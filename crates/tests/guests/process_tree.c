@@ -1,4 +1,4 @@
-// relive: output=free expect="ok\n" timeout=40 sketch=yes
+// relive: output=free expect="ok\n" timeout=40 sketch=yes parallel=refused
 // A tree of ten processes, waits of all kinds, signals to children, SIGCHLD, an orphan,
 // process groups and a new session.
 #include "check.h"

@@ -1,4 +1,4 @@
-// relive: threads=yes sketch=yes timeout=60
+// relive: threads=yes sketch=yes parallel=refused timeout=60
 // Mutexes with priority inheritance: threads and processes, trylock, timeouts, robust ones whose
 // owner dies, errors, and a signal handler that runs while a thread waits.
 #include "check.h"

@@ -1,4 +1,4 @@
-// relive: threads=yes sketch=yes timeout=60
+// relive: threads=yes sketch=yes parallel=refused timeout=60
 // Several processes and threads read the same files and each other's, at the same time; the bytes
 // they read go through pipes, mixed with new bytes, as an archiver sends it.
 #include "check.h"

@@ -1,4 +1,4 @@
-// relive: link=pie,static threads=yes sketch=yes
+// relive: link=pie,static threads=yes sketch=yes parallel=refused
 // seccomp: strict mode and filters, their actions, several of them, over fork, exec and threads.
 #include "check.h"
 #include <linux/audit.h>

@@ -1,4 +1,4 @@
-// relive: threads=yes sketch=yes
+// relive: threads=yes sketch=yes parallel=refused
 // Named semaphores and POSIX shared memory, opened by processes that were forked before either
 // existed: the processes meet through the names alone.
 #include "check.h"

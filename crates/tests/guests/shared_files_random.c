@@ -1,4 +1,4 @@
-// relive: output=free threads=yes sketch=yes timeout=120 link=pie
+// relive: output=free threads=yes sketch=yes parallel=refused timeout=120 link=pie
 // Processes, some forked and some executed, perform random operations on a few files: map them,
 // for reading or for writing too, let go, grow and shrink maps, write, cut, punch, append, copy into.
 // All look at all that they map, after each step: a replay sees the same content as the recording.

@@ -1,4 +1,4 @@
-// relive: threads=yes sketch=yes output=free expect="killed 3" timeout=60
+// relive: threads=yes sketch=yes parallel=refused output=free expect="killed 3" timeout=60
 // Processes that share memory are killed: asleep, while they wait, and while they write to it
 // all the time, by their parent and by a process that does not share the memory. Their last
 // writes are seen by all others, then and in replay.

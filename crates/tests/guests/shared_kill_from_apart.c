@@ -1,4 +1,4 @@
-// relive: threads=yes sketch=yes timeout=60
+// relive: threads=yes sketch=yes parallel=refused timeout=60
 // A process that shares no memory kills one that does, and that holds a robust mutex: asleep, and at work. The other
 // one of those that share finds that the owner has died.
 #include "check.h"

@@ -1,4 +1,4 @@
-// relive: threads=yes sketch=yes timeout=60
+// relive: threads=yes sketch=yes parallel=refused timeout=60
 // Processes that share nothing begin to: each maps two files that the other one maps too, in
 // the opposite order, at the same time; and a program that was executed maps an inherited file.
 #include "check.h"

@@ -1,4 +1,4 @@
-// relive: threads=yes sketch=yes output=free expect="total "
+// relive: threads=yes sketch=yes parallel=refused output=free expect="total "
 // Four processes add to one counter in shared memory without a lock: increments get lost. How
 // many depends on the schedule alone, so a replay must print its recording's total.
 #include "check.h"

@@ -1,4 +1,4 @@
-// relive: threads=yes sketch=yes timeout=60
+// relive: threads=yes sketch=yes parallel=refused timeout=60
 // Robust mutexes that processes share, whose owner is killed while it holds them: asleep, while
 // it waits for another lock, by itself, by an ordinary signal, in a second thread.
 #include "check.h"

@@ -1,4 +1,4 @@
-// relive: threads=yes sketch=yes timeout=60
+// relive: threads=yes sketch=yes parallel=refused timeout=60
 // Processes that share memory are stopped and go on: by their parent while they work or sleep,
 // and by themselves. The others go on meanwhile.
 #include "check.h"

@@ -1,4 +1,4 @@
-// relive: threads=yes sketch=yes timeout=60
+// relive: threads=yes sketch=yes parallel=refused timeout=60
 // Processes with threads on one shared map: process-shared mutex, condition variable, barrier,
 // read-write lock, semaphore, spinlock and atomics, all at once, with private work between.
 #include "check.h"

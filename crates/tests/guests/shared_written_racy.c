@@ -1,4 +1,4 @@
-// relive: output=free threads=yes sketch=yes timeout=120
+// relive: output=free threads=yes sketch=yes parallel=refused timeout=120
 // One process writes a file that another maps and reads at the same time, and others map it and
 // let it go meanwhile: a replay's readers see the same content.
 #include "check.h"

@@ -1,4 +1,4 @@
-// relive: output=free threads=yes sketch=yes timeout=120 link=pie
+// relive: output=free threads=yes sketch=yes parallel=refused timeout=120 link=pie
 // A thread changes a file in ways that may sleep, and children of posix_spawn and vfork cut it, while
 // another thread reads it through a map: a replay sees the same content as the recording.
 #include "check.h"

@@ -1,4 +1,4 @@
-// relive: expect="done\n" sketch=yes
+// relive: expect="done\n" sketch=yes parallel=refused
 // system and popen: output of children interleaved with the parent's own, exit statuses, both
 // directions.
 #include "check.h"

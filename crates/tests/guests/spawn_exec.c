@@ -1,4 +1,4 @@
-// relive: args="first" sketch=yes
+// relive: args="first" sketch=yes parallel=refused
 // posix_spawn, vfork and execve: existing and missing programs, arguments with odd bytes,
 // environment, close-on-exec, a script with #!, and exec from a thread.
 #include "check.h"

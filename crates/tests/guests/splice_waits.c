@@ -1,4 +1,4 @@
-// relive: link=pie threads=yes sketch=yes
+// relive: link=pie threads=yes sketch=yes parallel=refused
 // A splice from a pipe into a file waits until another thread, or a child, has written to the pipe; one
 // that must not wait does not. Nothing is mapped shared, then something is.
 #include "check.h"

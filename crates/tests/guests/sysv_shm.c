@@ -1,4 +1,4 @@
-// relive: threads=yes sketch=yes timeout=60
+// relive: threads=yes sketch=yes parallel=refused timeout=60
 // System V shared memory: a child and its parent, unrelated attachments, two views in one
 // process, read-only, at a chosen address, removal while attached, and the errors.
 #include "check.h"

@@ -1,4 +1,4 @@
-// relive: sketch=yes
+// relive: sketch=yes parallel=refused
 // A vfork child makes a vfork child of its own; one that waits and has its own memory; and an exec
 // of a descriptor that is not there.
 #include "check.h"

@@ -65,6 +65,17 @@ pub enum Output {
     Free,
 }
 
+/// What `relive replay --parallel` does with a sketch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parallel {
+    /// It replays it.
+    Replayed,
+    /// It refuses it: there are several processes.
+    Refused,
+    /// It may leave the recording: the threads do more to each other than the tapes say.
+    Racy,
+}
+
 /// The commands that refuse a case on purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Where {
@@ -103,6 +114,11 @@ const PLACES: [(&str, Where); 3] = [
     ("all", Where::All),
     ("sketch", Where::Sketch),
 ];
+const PARALLEL: [(&str, Parallel); 3] = [
+    ("yes", Parallel::Replayed),
+    ("refused", Parallel::Refused),
+    ("racy", Parallel::Racy),
+];
 const YES_NO: [(&str, bool); 2] = [("yes", true), ("no", false)];
 
 /// All settings of a header.
@@ -115,6 +131,9 @@ pub struct Header {
     /// It is recorded with threads on all cores too, and all that its threads do to each other is ordered by
     /// atomic instructions and calls (`sketch=yes`).
     pub sketch: bool,
+    /// Whether its sketch is replayed with threads on all cores too (`parallel=yes`), or that is refused
+    /// (`parallel=refused`).
+    pub parallel: Parallel,
     /// `exit=N` or `signal=SIGNAME`.
     pub end: End,
     /// Words after the program (`args="a b\x20c"`).
@@ -151,6 +170,7 @@ impl Default for Header {
             modes: MODES.iter().map(|row| row.1).collect(),
             threads: false,
             sketch: false,
+            parallel: Parallel::Replayed,
             end: End::Exit(0),
             args: Vec::new(),
             stdin: None,
@@ -218,6 +238,7 @@ impl Header {
             "modes" => self.modes = words(&MODES, value)?,
             "threads" => self.threads = word(&YES_NO, value)?,
             "sketch" => self.sketch = word(&YES_NO, value)?,
+            "parallel" => self.parallel = word(&PARALLEL, value)?,
             "exit" => self.end = End::Exit(value.parse::<u8>().map_err(|e| e.to_string())?.into()),
             "signal" => {
                 self.end = End::Signal(signals::number(value).ok_or("no such signal")?);

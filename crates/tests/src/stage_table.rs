@@ -13,6 +13,8 @@ pub(crate) enum Action {
     /// Recorded with threads on all cores.
     Sketch,
     Replay,
+    /// A replay of a sketch with threads on all cores.
+    ParallelReplay,
     Verify,
     /// Session images on the way, and a replay from each of them.
     Index,
@@ -63,7 +65,7 @@ const PAIRED: &[(&str, &str)] = &[("RELIVE_PAIRS", "always")];
 const TINY_PAIRED: &[(&str, &str)] = &[TINY[0], PAIRED[0]];
 
 /// All stages in the order in which they run.
-pub const STAGES: [Stage; 13] = [
+pub const STAGES: [Stage; 14] = [
     stage("native", Action::Native, USUAL, None, None),
     stage("run", Action::Run, PAIRED, None, Some(StageGroup::Run)),
     stage("run-tiny", Action::Run, TINY, None, Some(StageGroup::Run)),
@@ -122,6 +124,13 @@ pub const STAGES: [Stage; 13] = [
         USUAL,
         None,
         Some(StageGroup::Record),
+    ),
+    stage(
+        "parallel-replay",
+        Action::ParallelReplay,
+        USUAL,
+        Some("sketch"),
+        Some(StageGroup::Replay),
     ),
     // The first replay finds the turns; the second has them.
     stage(

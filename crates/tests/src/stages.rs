@@ -5,7 +5,7 @@ use crate::child::{Outcome, Spec};
 use crate::command;
 use crate::compare::{check_expected, check_like_native, check_refused, check_same};
 use crate::escape::shell_quote;
-use crate::header::{Header, Where};
+use crate::header::{Header, Parallel, Where};
 use crate::stage_table::{Action, STAGES, Stage};
 use crate::workshop::Workshop;
 use std::ffi::OsString;
@@ -64,6 +64,7 @@ pub fn spec(subject: &Subject, stage: &Stage, workshop: &Workshop) -> Result<Spe
             "--".into(),
         ]),
         Action::Replay => argv.extend(["replay".into(), trace.into()]),
+        Action::ParallelReplay => argv.extend(["replay".into(), "--parallel".into(), trace.into()]),
         Action::Verify => argv.extend(["verify".into(), trace.into()]),
         Action::Index => argv.extend([
             "index".into(),
@@ -106,6 +107,7 @@ fn applies(stage: &Stage, header: &Header) -> bool {
             .all(|made| refusal(made, header).is_none())
         && (header.sketch || !is_of_sketch(stage))
         && (header.index || stage.action != Action::Index)
+        && (header.parallel != Parallel::Racy || stage.action != Action::ParallelReplay)
 }
 
 fn is_of_sketch(stage: &Stage) -> bool {
@@ -114,12 +116,19 @@ fn is_of_sketch(stage: &Stage) -> bool {
 
 /// The text with which `relive` must refuse this stage, if it must.
 fn refusal<'a>(stage: &Stage, header: &'a Header) -> Option<&'a [u8]> {
+    if stage.action == Action::ParallelReplay && header.parallel == Parallel::Refused {
+        return Some(b"cannot be replayed with --parallel");
+    }
     let refusal = header.refused.as_ref()?;
     let here = match stage.action {
         Action::Record => refusal.place != Where::Sketch,
         Action::Run => refusal.place == Where::All,
         Action::Sketch => refusal.place == Where::Sketch,
-        Action::Native | Action::Replay | Action::Verify | Action::Index => false,
+        Action::Native
+        | Action::Replay
+        | Action::ParallelReplay
+        | Action::Verify
+        | Action::Index => false,
     };
     here.then_some(&refusal.says)
 }
@@ -154,7 +163,7 @@ fn run_stage(
                 &outcome,
             )?;
         }
-        Action::Replay => {
+        Action::Replay | Action::ParallelReplay => {
             let of = stage.of.expect("a replay has a recording");
             let recorded = before(of).ok_or_else(|| format!("the header leaves out {of}"))?;
             check_same(recorded, &outcome).map_err(|e| add_recording(e, recorded))?;
@@ -210,7 +219,8 @@ mod tests {
         assert_eq!(count("index=no"), 9);
         assert_eq!(count("modes=run,record"), 5);
         assert_eq!(count("refused=x"), 5);
-        assert_eq!(count("sketch=yes"), 13);
+        assert_eq!(count("sketch=yes"), 14);
+        assert_eq!(count("sketch=yes parallel=racy"), 13);
         assert_eq!(count("sketch=yes refused=x refused-in=sketch"), 11);
     }
 
@@ -227,6 +237,7 @@ mod tests {
         assert!(refused("").is_empty());
         assert_eq!(refused("refused=x"), ["record", "record-tiny"]);
         assert_eq!(refused("refused=x refused-in=sketch"), ["sketch"]);
+        assert_eq!(refused("parallel=refused"), ["parallel-replay"]);
         let all = ["run", "run-tiny", "record", "record-tiny"];
         assert_eq!(refused("refused=x refused-in=all"), all);
     }

@@ -71,6 +71,31 @@ impl Beside {
         }
     }
 
+    /// Compares the ticks of the operations that the tape names with those that the thread has made and is yet to make.
+    fn check_operations(task: &Task) -> Result<()> {
+        let (ticks, ops) = (task.ctx.ticks(), task.ctx.ops);
+        for note in notes(task) {
+            let Note::Edge {
+                event: false,
+                at,
+                ticks: tick,
+                ..
+            } = note
+            else {
+                continue;
+            };
+            if at <= ops && tick > ticks || at > ops && tick < ticks {
+                let recorded = format!("operation {at} behind tick {tick}");
+                let actual = format!("{ops} operations at tick {ticks}");
+                return Err(diverged(task, &recorded, &actual));
+            }
+            if at > ops {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     /// Passes the notes that lie behind the thread.
     fn pass_notes(&self, task: &mut Task) -> Result<()> {
         while let Some(note) = first_note(task) {
@@ -91,7 +116,7 @@ impl Beside {
                     op,
                     ..
                 } if at <= task.ctx.ops => {
-                    if !has(task.slot, Want::Operation(thread, op)) {
+                    if at > self.waited || !has(task.slot, Want::Operation(thread, op)) {
                         let recorded =
                             format!("operation {at} follows operation {op} of thread {thread}");
                         let actual = "it has been made before that one";
@@ -225,6 +250,7 @@ impl Stops for Beside {
         publish(task, task.ctx.ops);
         check_followed(task)?;
         let ends = task.tape.at_end()?;
+        Self::check_operations(task)?;
         self.pass_notes(task)?;
         let before_edge = self.toward_edge(task)?;
         if ends {
@@ -245,6 +271,7 @@ impl Stops for Beside {
         };
         let task = &mut at.task;
         publish(task, task.ctx.ops);
+        Self::check_operations(task)?;
         let next = task.ctx.ops + 1;
         await_noted(task, next, false)?;
         self.waited = next;

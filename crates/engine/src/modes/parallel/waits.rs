@@ -111,6 +111,7 @@ fn wait_long(task: &mut Task, want: Want) -> Result<()> {
     {
         other.wants(op);
     }
+    tracing::trace!(target: "parallel", "thread {me} at tick {}, operation {}, waits for {want}", task.ctx.ticks(), task.ctx.ops);
     waits().insert(me, want);
     let outcome = wait_on(task, want);
     waits().remove(&me);
