@@ -228,6 +228,8 @@ fn side_by_side(path: &Path) -> Result<Trace> {
         "it has several processes"
     } else if trace.tapes().iter().any(|tape| tape.id.is_schedule()) {
         "its threads went over to turns, as the process shared memory with others"
+    } else if trace.truncated() || !trace.manifest().complete {
+        "it was cut off before its end"
     } else {
         return Ok(trace);
     };

@@ -8,14 +8,14 @@ use std::sync::atomic::Ordering;
 use relive_dbt::Stop;
 use relive_trace::{Ending, Kind};
 
-use super::newborn;
-use super::siblings::{NO_MOMENT, SIBLINGS, Sibling, Standing};
-use super::waits::{Want, has, wait};
+use super::newborn::{self, HostMain};
+use super::remedy::diverged;
+use super::sibling_waits::{Want, has, wait};
+use super::siblings::{NO_MOMENT, Progress, SIBLINGS, Sibling};
 use crate::course::Note;
 use crate::failure::{Failure, Result};
 use crate::flow::Flow;
 use crate::modes::replay::events::DueEvent;
-use crate::modes::replay::report::divergence;
 use crate::modes::replay::stepper::process::Stepper;
 use crate::modes::replay::stepper::stops::{Pace, Stops};
 use crate::tape::{Following, Tape};
@@ -25,9 +25,6 @@ use crate::task::Task;
 const LATE: u64 = 1 << 10;
 /// As many operations as no thread makes.
 const MANY: i64 = i64::MIN / 2;
-
-/// The remedy where a parallel replay leaves the recording.
-const REMEDY: &str = "\n  what plain loads and stores of several threads do to each other is not on the tapes: `relive replay` without --parallel searches for an order that agrees";
 
 /// The thread has come to the end of its tape, and no other one waits for it.
 pub struct AtRest;
@@ -57,13 +54,16 @@ pub struct Beside {
     late: u64,
     /// How it has left its run.
     pub left: Left,
+    /// Runs the threads that it makes.
+    main: HostMain,
 }
 
 impl Beside {
     /// Of a thread that begins.
-    pub fn new(me: Arc<Sibling>) -> Self {
+    pub fn new(me: Arc<Sibling>, main: HostMain) -> Self {
         Self {
             me,
+            main,
             waited: 0,
             early: 0,
             late: 0,
@@ -345,7 +345,7 @@ impl Stops for Beside {
             Flow::ProcessEnd(_) => Left::Ends,
         };
         for child in self.me.take_newborn() {
-            newborn::start(at.task.machine(), Box::new(child))?;
+            newborn::start(at.task.machine(), Box::new(child), self.main)?;
         }
         Ok(())
     }
@@ -361,7 +361,7 @@ enum Next {
 fn has_others(task: &Task) -> bool {
     let all = SIBLINGS.all();
     let mut others = all.iter().filter(|s| s.thread != task.slot);
-    others.any(|s| s.standing() != Standing::Over)
+    others.any(|s| s.standing() != Progress::Over)
 }
 
 fn notes(task: &Task) -> impl Iterator<Item = Note> {
@@ -443,23 +443,4 @@ fn check_followed(task: &mut Task) -> Result<()> {
     let recorded =
         format!("operation {at} in its last event, behind operation {op} of thread {thread}");
     Err(diverged(task, &recorded, &format!("{ops} operations")))
-}
-
-/// The failure where a thread has left the recording, or cannot go on.
-#[cold]
-pub fn diverged(task: &Task, recorded: &str, actual: &str) -> Failure {
-    remedied(divergence(task, recorded, actual))
-}
-
-/// Says in a divergence what can be done about it.
-pub fn remedied(failure: Failure) -> Failure {
-    match failure {
-        Failure::Divergence(text) if !text.contains(REMEDY) => {
-            // The registers may be cut off, and this should not.
-            let at = text.find("\n  registers:").unwrap_or(text.len());
-            let (head, tail) = text.split_at(at);
-            Failure::Divergence(format!("{head}{REMEDY}{tail}"))
-        }
-        other => other,
-    }
 }

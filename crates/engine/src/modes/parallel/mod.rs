@@ -16,6 +16,7 @@
 pub mod beside;
 pub mod newborn;
 pub mod parallel_mode;
+pub mod remedy;
+pub mod sibling_waits;
 pub mod siblings;
 pub mod thread_loop;
-pub mod waits;

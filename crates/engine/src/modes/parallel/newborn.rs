@@ -4,7 +4,6 @@
 use relive_trace::TapeId;
 
 use super::siblings::SIBLINGS;
-use super::thread_loop;
 use crate::call::answer::Answer;
 use crate::call::clone_args::CloneArgs;
 use crate::call::reply::Reply;
@@ -14,6 +13,9 @@ use crate::machine::Machine;
 use crate::modes::live::host_threads;
 use crate::modes::replay::hook_state;
 use crate::task::Task;
+
+/// What a host thread runs, with a [`ThreadStart`] in a box.
+pub type HostMain = extern "C" fn(*mut libc::c_void) -> *mut libc::c_void;
 
 /// The data of a host thread that is about to run a task.
 pub struct ThreadStart {
@@ -44,13 +46,13 @@ pub fn thread(task: &mut Task, args: &CloneArgs, answer: &Answer) -> Result<Repl
 ///
 /// # Errors
 /// The kernel makes none.
-pub fn start(machine: &'static Machine, mut task: Box<Task>) -> Result<()> {
+pub fn start(machine: &'static Machine, mut task: Box<Task>, main: HostMain) -> Result<()> {
     task.member = machine.registry.enrol();
     machine.registry.begun();
     SIBLINGS.add(task.slot);
     let id = task.id();
     let birth = Box::into_raw(Box::new(ThreadStart { machine, task }));
-    host_threads::spawn(thread_loop::host_thread, birth.cast()).map_err(|errno| {
+    host_threads::spawn(main, birth.cast()).map_err(|errno| {
         let error = std::io::Error::from_raw_os_error(errno);
         Failure::setup(format!("the replay cannot make thread {id}: {error}"))
     })

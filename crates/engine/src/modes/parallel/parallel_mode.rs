@@ -34,9 +34,9 @@ use crate::task::Task;
 pub struct Parallel;
 
 /// The kernel keeps no state of a replayed thread, but the engine counts those that there are.
-struct Counted;
+struct CountedThreads;
 
-impl Host for Counted {
+impl Host for CountedThreads {
     fn mask(&self, _: Mask) {}
     fn action(&self, _: i32, _: &KernelAction) {}
     fn wake(&self, _: u64) {}
@@ -91,7 +91,7 @@ impl Mode for Parallel {
     }
 
     fn host(&self) -> &'static dyn Host {
-        &Counted
+        &CountedThreads
     }
 
     fn order(&self) -> &dyn Order {

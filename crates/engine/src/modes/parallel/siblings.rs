@@ -9,7 +9,7 @@ use crate::task::Task;
 /// How a thread stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
-pub enum Standing {
+pub enum Progress {
     /// It goes on, or waits for others.
     Runs,
     /// It has come to the end of its tape, and goes on if others wait for an operation of it.
@@ -50,7 +50,7 @@ impl Sibling {
         Self {
             thread,
             done: Mutex::new(None),
-            standing: AtomicU32::new(Standing::Runs as u32),
+            standing: AtomicU32::new(Progress::Runs as u32),
             upcoming: AtomicU64::new(0),
             wanted: AtomicU64::new(0),
             holds: AtomicBool::new(false),
@@ -65,7 +65,7 @@ impl Sibling {
 
     /// Operations that are complete: all, once it has ended.
     pub fn done(&self) -> u64 {
-        if self.standing() == Standing::Over {
+        if self.standing() == Progress::Over {
             return u64::MAX;
         }
         match &*lock(&self.done) {
@@ -76,22 +76,22 @@ impl Sibling {
     }
 
     /// How it stands.
-    pub fn standing(&self) -> Standing {
+    pub fn standing(&self) -> Progress {
         match self.standing.load(Ordering::Acquire) {
-            1 => Standing::Rests,
-            2 => Standing::Stays,
-            3 => Standing::Over,
-            _ => Standing::Runs,
+            1 => Progress::Rests,
+            2 => Progress::Stays,
+            3 => Progress::Over,
+            _ => Progress::Runs,
         }
     }
 
     /// It stands otherwise from now on; its task goes if it is over.
-    pub fn stands(&self, standing: Standing) {
-        if standing != Standing::Runs {
+    pub fn stands(&self, standing: Progress) {
+        if standing != Progress::Runs {
             self.upcoming.store(NO_MOMENT, Ordering::Release);
         }
         self.standing.store(standing as u32, Ordering::Release);
-        if standing == Standing::Over {
+        if standing == Progress::Over {
             *lock(&self.done) = None;
         }
     }

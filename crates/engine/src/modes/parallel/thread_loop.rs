@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use relive_host::{enter, signal, sys};
 
-use super::beside::{Beside, Left, remedied};
+use super::beside::{Beside, Left};
 use super::newborn::ThreadStart;
-use super::siblings::{SIBLINGS, Standing};
-use crate::failure::{Failure, Result, die};
+use super::remedy::remedied;
+use super::siblings::{Progress, SIBLINGS};
+use crate::failure::{Failure, FailureClass, Result, die};
 use crate::guide::protocol::Ended;
 use crate::machine::Machine;
 use crate::modes::replay::session::{Session, check_cut_off};
@@ -31,7 +32,7 @@ pub fn main(machine: &'static Machine) -> Result<Infallible> {
     let me = SIBLINGS.add(stepper.task.slot);
     is_here(&mut stepper.task);
     me.begins(&stepper.task);
-    match follow(&mut stepper, &mut Beside::new(me)) {
+    match follow(&mut stepper, &mut Beside::new(me, host_thread)) {
         Ok(code) => {
             if let Some(member) = stepper.task.member.take() {
                 machine.registry.withdraw(member, false);
@@ -60,7 +61,7 @@ pub extern "C" fn host_thread(birth: *mut libc::c_void) -> *mut libc::c_void {
         let me = SIBLINGS.get(stepper.task.slot);
         let me = me.ok_or_else(|| Failure::internal("a thread has its place"))?;
         me.begins(&stepper.task);
-        follow(&mut stepper, &mut Beside::new(me)).map(drop)
+        follow(&mut stepper, &mut Beside::new(me, host_thread)).map(drop)
     }) {
         die(&remedied(failure));
     }
@@ -75,7 +76,7 @@ pub extern "C" fn host_thread(birth: *mut libc::c_void) -> *mut libc::c_void {
 fn begin(machine: &'static Machine, task: &mut Task) -> Result<Session> {
     // SAFETY: the context lives in the task's box, which this thread keeps until it ends.
     unsafe { enter::adopt(&raw mut *task.ctx) };
-    signal::install_stack().map_err(|_| Failure::NoMemory)?;
+    signal::install_stack().map_err(|_| FailureClass::NoMemory)?;
     is_here(task);
     Session::beside_others(machine, task.process.index)
 }
@@ -106,17 +107,17 @@ fn follow(stepper: &mut Stepper, beside: &mut Beside) -> Result<i32> {
 /// The thread has come to the end of its tape: waits until another one waits for an operation of it.
 fn rest(stepper: &mut Stepper, beside: &Beside) -> Result<()> {
     let me = Arc::clone(&beside.me);
-    me.stands(Standing::Rests);
+    me.stands(Progress::Rests);
     while !me.is_wanted() {
         look(stepper)?;
     }
-    me.stands(Standing::Runs);
+    me.stands(Progress::Runs);
     Ok(())
 }
 
 /// The thread stays in a call that did not return, until another one ends the process.
 fn stay(stepper: &mut Stepper, beside: &Beside) -> Result<()> {
-    beside.me.stands(Standing::Stays);
+    beside.me.stands(Progress::Stays);
     loop {
         look(stepper)?;
     }
@@ -125,7 +126,7 @@ fn stay(stepper: &mut Stepper, beside: &Beside) -> Result<()> {
 /// Sleeps at rest. The recording ends here if all threads do so: it was cut off.
 fn look(stepper: &mut Stepper) -> Result<()> {
     if shared().is_some_and(|shm| shm.failure().is_some()) {
-        return Err(Failure::Elsewhere);
+        return Err(FailureClass::Elsewhere.into());
     }
     if is_cut_off() {
         check_cut_off(stepper.task.process.index)?;
@@ -141,9 +142,9 @@ fn look(stepper: &mut Stepper) -> Result<()> {
 /// Whether no thread has anything left to do, and not all have ended.
 fn is_cut_off() -> bool {
     let all = SIBLINGS.all();
-    let done = |s: &Standing| matches!(s, Standing::Stays | Standing::Over);
+    let done = |s: &Progress| matches!(s, Progress::Stays | Progress::Over);
     let standings = all.iter().map(|s| match s.standing() {
-        Standing::Rests if !s.is_wanted() => Standing::Stays,
+        Progress::Rests if !s.is_wanted() => Progress::Stays,
         standing => standing,
     });
     // A thread that another one has just been told of has not begun.
@@ -152,9 +153,9 @@ fn is_cut_off() -> bool {
 
 /// The thread has ended; the process does with its last one.
 fn over(stepper: &mut Stepper, beside: &Beside, code: i32) -> Result<()> {
-    beside.me.stands(Standing::Over);
+    beside.me.stands(Progress::Over);
     let all = SIBLINGS.all();
-    if all.iter().all(|s| s.standing() == Standing::Over) {
+    if all.iter().all(|s| s.standing() == Progress::Over) {
         stepper.session.end(Ended::Code(code));
     }
     Ok(())

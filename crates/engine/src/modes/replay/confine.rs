@@ -114,7 +114,7 @@ const THREADS: &[(c_long, Args)] = &[(libc::SYS_rseq, Any), (libc::SYS_set_tid_a
 
 /// What a replay does that not every one does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rights {
+pub enum ReplayRights {
     /// Nothing.
     Plain,
     /// It is guided from outside.
@@ -143,7 +143,7 @@ const ENOSYS: u32 = libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32;
 ///
 /// # Errors
 /// The kernel does not take the filter: then nothing may be replayed.
-pub fn enter(rights: Rights) -> Result<()> {
+pub fn enter(rights: ReplayRights) -> Result<()> {
     let no = |e: std::io::Error| {
         Failure::setup(format!(
             "cannot confine the replay: {e}; it needs a kernel with seccomp filters"
@@ -192,7 +192,7 @@ pub fn killed(signal: i32) -> Failure {
 }
 
 /// The filter for a process with this pid and the children that it will fork.
-fn filter(pid: u32, rights: Rights) -> Vec<sock_filter> {
+fn filter(pid: u32, rights: ReplayRights) -> Vec<sock_filter> {
     let mut program = vec![
         load(offset_of!(seccomp_data, arch)),
         jump(libc::BPF_JEQ, ARCH_X86_64, 1, 0),
@@ -200,15 +200,15 @@ fn filter(pid: u32, rights: Rights) -> Vec<sock_filter> {
         load(offset_of!(seccomp_data, nr)),
     ];
     let (further, made) = match rights {
-        Rights::Plain => (&[][..], FORK),
-        Rights::Guided => (GUIDED, FORK),
-        Rights::Threads => (THREADS, NEW_THREAD),
+        ReplayRights::Plain => (&[][..], FORK),
+        ReplayRights::Guided => (GUIDED, FORK),
+        ReplayRights::Threads => (THREADS, NEW_THREAD),
     };
     for &(nr, args) in ALLOWED.iter().chain(further) {
         rule(&mut program, nr, &check(args));
     }
     rule(&mut program, libc::SYS_clone, &equal(0, &[made], KILL));
-    if rights == Rights::Threads {
+    if rights == ReplayRights::Threads {
         // Its flags lie in memory, where no filter sees them. The C library goes on with clone(2), as on a kernel
         // without this call.
         rule(&mut program, libc::SYS_clone3, &[ret(ENOSYS)]);

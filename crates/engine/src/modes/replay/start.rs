@@ -9,7 +9,7 @@ use relive_host::sys;
 use relive_trace::{ImageReader, Kind, TapeId, Trace};
 
 use super::checksum::Checksums;
-use super::confine::{self, Rights};
+use super::confine::{self, ReplayRights};
 use super::guided::track::Track;
 use super::hook_state::{ReplayState, task_tape};
 use super::images::restore;
@@ -55,8 +55,8 @@ pub fn main(machine: &'static Machine) -> Result<Infallible> {
     let image = image.map(|opened| opened.map_err(useless));
     let foreign = other_writers::open(follow.as_deref().unwrap_or_default())?;
     let rights = match guide.is_some() {
-        true => Rights::Guided,
-        false => Rights::Plain,
+        true => ReplayRights::Guided,
+        false => ReplayRights::Plain,
     };
     attach(machine, &trace, rights)?;
     if let (Some(_), Some(shm)) = (&guide, machine.shm.as_ref()) {
@@ -98,7 +98,7 @@ pub fn main(machine: &'static Machine) -> Result<Infallible> {
 }
 
 /// Attaches the process to its supervisor and to the input of the trace, and confines it between these.
-fn attach(machine: &'static Machine, trace: &Trace, rights: Rights) -> Result<()> {
+fn attach(machine: &'static Machine, trace: &Trace, rights: ReplayRights) -> Result<()> {
     broker::attach()?;
     machine.memory().translator.ask_for_memory(own_memory);
     confine::enter(rights)?;
@@ -114,7 +114,7 @@ pub fn beside_others(machine: &'static Machine) -> Result<Stepper> {
     // The C library opens a file to shrink the heap of another arena.
     // SAFETY: a setting of the allocator's, made while there is one thread.
     unsafe { libc::mallopt(libc::M_ARENA_MAX, 1) };
-    attach(machine, &trace, Rights::Threads)?;
+    attach(machine, &trace, ReplayRights::Threads)?;
     let pool = crate::sharing::objects::pool().map_err(Failure::setup)?;
     ReplayState::new(trace, pool, None, None).install(machine)?;
     if let Some(shm) = machine.shm.as_ref() {

@@ -36,7 +36,7 @@ fn in_child(body: impl FnOnce() -> i32) -> i32 {
                 },
             )
         };
-        let code = if enter(Rights::Plain).is_ok() {
+        let code = if enter(ReplayRights::Plain).is_ok() {
             body()
         } else {
             99

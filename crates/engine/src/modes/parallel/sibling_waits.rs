@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use relive_host::sys;
 
-use super::siblings::{SIBLINGS, Sibling, Standing};
-use crate::failure::{Failure, Result};
+use super::remedy::diverged;
+use super::siblings::{Progress, SIBLINGS, Sibling};
+use crate::failure::{Failure, FailureClass, Result};
 use crate::shm::shared;
 use crate::task::Task;
 
@@ -74,7 +75,7 @@ pub fn has(me: u32, want: Want) -> bool {
         Want::Late(begin) => {
             has_passed(me, begin) || SIBLINGS.get(me).is_some_and(|me| me.is_wanted())
         }
-        Want::Ends => others(me, |s| s.standing() != Standing::Runs),
+        Want::Ends => others(me, |s| s.standing() != Progress::Runs),
         Want::Output(order) => {
             shared().is_none_or(|shm| shm.header().next_order.load(Ordering::Acquire) >= order)
         }
@@ -132,7 +133,7 @@ fn wait_on(task: &mut Task, want: Want) -> Result<()> {
         looks += 1;
         if looks % BETWEEN == 0 {
             if shared().is_some_and(|shm| shm.failure().is_some()) {
-                return Err(Failure::Elsewhere);
+                return Err(FailureClass::Elsewhere.into());
             }
             match stuck() {
                 Stuck::No => {}
@@ -162,9 +163,9 @@ fn stuck() -> Stuck {
     // seen under the lock is so.
     let waits = waits();
     let can_go = |s: &Sibling| match s.standing() {
-        Standing::Runs => waits.get(&s.thread).is_none_or(|&want| has(s.thread, want)),
-        Standing::Rests => s.is_wanted(),
-        Standing::Stays | Standing::Over => false,
+        Progress::Runs => waits.get(&s.thread).is_none_or(|&want| has(s.thread, want)),
+        Progress::Rests => s.is_wanted(),
+        Progress::Stays | Progress::Over => false,
     };
     if SIBLINGS.all().iter().any(|s| can_go(s)) {
         return Stuck::No;
@@ -183,7 +184,7 @@ fn stuck() -> Stuck {
             Want::Operation(other, _) => match SIBLINGS.get(*other) {
                 None => ", which has not been made".to_owned(),
                 Some(s) => match s.standing() {
-                    Standing::Runs => format!(", which has made {}", s.done()),
+                    Progress::Runs => format!(", which has made {}", s.done()),
                     _ => format!(", which has made {} and makes no more", s.done()),
                 },
             },
@@ -196,5 +197,5 @@ fn stuck() -> Stuck {
 
 fn fails(task: &Task, text: &str) -> Failure {
     let recorded = format!("an order in which each thread goes on:{text}");
-    super::beside::diverged(task, &recorded, "no thread can go on")
+    diverged(task, &recorded, "no thread can go on")
 }
