@@ -122,19 +122,31 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 /// The threads of the process.
-pub struct Siblings(RwLock<BTreeMap<u32, Arc<Sibling>>>);
+pub struct Siblings {
+    all: RwLock<BTreeMap<u32, Arc<Sibling>>>,
+    /// One of them ends the process.
+    ended: AtomicBool,
+}
 
 /// All threads that there have been. Process-wide: they are the threads of this process, and what waits for
 /// them has no more than a task at hand.
-pub static SIBLINGS: Siblings = Siblings(RwLock::new(BTreeMap::new()));
+pub static SIBLINGS: Siblings = Siblings {
+    all: RwLock::new(BTreeMap::new()),
+    ended: AtomicBool::new(false),
+};
 
 impl Siblings {
     /// A thread is about to be made.
     pub fn add(&self, thread: u32) -> Arc<Sibling> {
         let sibling = Arc::new(Sibling::new(thread));
-        let mut all = self.0.write().expect("no thread panics: panics abort");
+        let mut all = self.all.write().expect("no thread panics: panics abort");
         all.insert(thread, Arc::clone(&sibling));
         sibling
+    }
+
+    /// A thread is about to end the process. Whether it is the first: the others leave that to it.
+    pub fn ends_process(&self) -> bool {
+        !self.ended.swap(true, Ordering::AcqRel)
     }
 
     /// The thread with an index, if it has been made.
@@ -149,6 +161,6 @@ impl Siblings {
 
     /// Runs `f` with all of them; it must not ask for them itself.
     pub fn with<R>(&self, f: impl FnOnce(&BTreeMap<u32, Arc<Sibling>>) -> R) -> R {
-        f(&self.0.read().expect("no thread panics: panics abort"))
+        f(&self.all.read().expect("no thread panics: panics abort"))
     }
 }

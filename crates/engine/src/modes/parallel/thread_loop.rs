@@ -94,7 +94,7 @@ fn follow(stepper: &mut Stepper, beside: &mut Beside) -> Result<i32> {
                 return Ok(code);
             }
             (Left::Stays, _) => stay(stepper, beside)?,
-            (Left::Ends, Some(how)) => stepper.session.end(how),
+            (Left::Ends, Some(how)) => end(stepper, how),
             (left, ended) => {
                 return Err(Failure::internal(format!(
                     "a thread of a replay has left its run: {left:?}, {ended:?}"
@@ -123,6 +123,16 @@ fn stay(stepper: &mut Stepper, beside: &Beside) -> Result<()> {
     }
 }
 
+/// Ends the process, once: another thread may have begun to.
+fn end(stepper: &Stepper, how: Ended) -> ! {
+    if SIBLINGS.ends_process() {
+        stepper.session.end(how);
+    }
+    loop {
+        std::thread::sleep(LOOK);
+    }
+}
+
 /// Sleeps at rest. The recording ends here if all threads do so: it was cut off.
 fn look(stepper: &mut Stepper) -> Result<()> {
     if shared().is_some_and(|shm| shm.failure().is_some()) {
@@ -130,7 +140,7 @@ fn look(stepper: &mut Stepper) -> Result<()> {
     }
     if is_cut_off() {
         check_cut_off(stepper.task.process.index)?;
-        stepper.session.end(Ended::CutOff);
+        end(stepper, Ended::CutOff);
     }
     stepper.task.while_away(&mut || {
         std::thread::sleep(LOOK);
@@ -156,7 +166,7 @@ fn over(stepper: &mut Stepper, beside: &Beside, code: i32) -> Result<()> {
     beside.me.stands(Progress::Over);
     let all = SIBLINGS.all();
     if all.iter().all(|s| s.standing() == Progress::Over) {
-        stepper.session.end(Ended::Code(code));
+        end(stepper, Ended::Code(code));
     }
     Ok(())
 }

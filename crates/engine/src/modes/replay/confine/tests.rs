@@ -22,6 +22,11 @@ fn confined(nr: c_long, args: [u64; 6]) -> i32 {
 
 /// wait(2) status of a confined child that exits with the result of `body`.
 fn in_child(body: impl FnOnce() -> i32) -> i32 {
+    in_child_with(ReplayRights::Plain, body)
+}
+
+/// The same with other rights.
+fn in_child_with(rights: ReplayRights, body: impl FnOnce() -> i32) -> i32 {
     // SAFETY: the child makes calls that are safe in a fork of a threaded process (glibc
     // keeps its allocator usable there) and ends without running destructors.
     let pid = unsafe { libc::fork() };
@@ -36,11 +41,7 @@ fn in_child(body: impl FnOnce() -> i32) -> i32 {
                 },
             )
         };
-        let code = if enter(ReplayRights::Plain).is_ok() {
-            body()
-        } else {
-            99
-        };
+        let code = if enter(rights).is_ok() { body() } else { 99 };
         // SAFETY: ends the child.
         unsafe { libc::_exit(code) };
     }
@@ -267,4 +268,35 @@ fn a_signal_to_itself_is_allowed_and_to_others_refused() {
     let harness = u64::from(std::process::id());
     let other = confined(libc::SYS_tgkill, [harness, harness, 0, 0, 0, 0]);
     assert_eq!(libc::WEXITSTATUS(other), libc::EPERM);
+}
+
+extern "C" fn nothing(_: *mut libc::c_void) -> *mut libc::c_void {
+    std::ptr::null_mut()
+}
+
+/// Makes a thread and waits for it: 0, or an error number.
+fn thread() -> i32 {
+    let mut id = 0;
+    // SAFETY: the thread does nothing, and is waited for.
+    unsafe {
+        match libc::pthread_create(&raw mut id, std::ptr::null(), nothing, std::ptr::null_mut()) {
+            0 => libc::pthread_join(id, std::ptr::null_mut()),
+            error => error,
+        }
+    }
+}
+
+#[test]
+fn a_parallel_replay_makes_threads_and_no_process() {
+    let fork = || call(libc::SYS_clone, [FORK.into(), 0, 0, 0, 0, 0]);
+    assert_eq!(in_child_with(ReplayRights::Threads, thread), 0);
+    assert!(killed(in_child_with(ReplayRights::Threads, fork)));
+    assert!(killed(in_child_with(ReplayRights::Plain, thread)));
+    // To another process.
+    let outside = || {
+        let to = u64::from(std::os::unix::process::parent_id());
+        call(libc::SYS_rt_tgsigqueueinfo, [to, to, 0, 0, 0, 0])
+    };
+    let refused = in_child_with(ReplayRights::Threads, outside);
+    assert!(killed(refused) || libc::WEXITSTATUS(refused) == libc::EPERM);
 }
