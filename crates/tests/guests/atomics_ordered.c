@@ -1,4 +1,4 @@
-// relive: sketch=yes threads=yes flags=-Wl,-z,now output=free expect=ok
+// relive: sketch=yes parallel=exact threads=yes flags=-Wl,-z,now output=free expect=ok
 // Threads whose every look at each other is an atomic instruction that writes, or a call: what they come to is
 // chance, and the order of these operations decides all of it. No look is a plain load: a thread reads by
 // adding nothing.

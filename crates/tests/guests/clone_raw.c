@@ -1,4 +1,4 @@
-// relive: threads=yes sketch=yes link=pie,static
+// relive: threads=yes sketch=yes parallel=refused link=pie,static
 // clone itself, without the thread library: shared memory on an own stack, the clear-tid
 // futex, a clone that is a fork, clone3, and refused flag combinations.
 #include "check.h"

@@ -1,4 +1,4 @@
-// relive: threads=yes sketch=yes flags=-pthread
+// relive: threads=yes sketch=yes parallel=refused flags=-pthread
 // Loads of segment registers with the selectors that a program may use and with others, the limits
 // of segments, and a processor's number in one of them; registers are each thread's own.
 #include "check.h"

@@ -65,15 +65,15 @@ pub enum Output {
     Free,
 }
 
-/// What `relive replay --parallel` does with a sketch.
+/// The outcome of `relive replay --parallel` of a sketch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parallel {
-    /// It replays it.
-    Replayed,
+    /// It comes to the recording's end: atomic instructions and calls order all that the threads do to each other.
+    Exact,
+    /// The same, or it has left the recording and says so: plain loads and stores are not ordered.
+    Checked,
     /// It refuses it: there are several processes.
     Refused,
-    /// It may leave the recording: the threads do more to each other than the tapes say.
-    Racy,
 }
 
 /// The commands that refuse a case on purpose.
@@ -115,9 +115,9 @@ const PLACES: [(&str, Where); 3] = [
     ("sketch", Where::Sketch),
 ];
 const PARALLEL: [(&str, Parallel); 3] = [
-    ("yes", Parallel::Replayed),
+    ("exact", Parallel::Exact),
+    ("checked", Parallel::Checked),
     ("refused", Parallel::Refused),
-    ("racy", Parallel::Racy),
 ];
 const YES_NO: [(&str, bool); 2] = [("yes", true), ("no", false)];
 
@@ -131,8 +131,7 @@ pub struct Header {
     /// It is recorded with threads on all cores too, and all that its threads do to each other is ordered by
     /// atomic instructions and calls (`sketch=yes`).
     pub sketch: bool,
-    /// Whether its sketch is replayed with threads on all cores too (`parallel=yes`), or that is refused
-    /// (`parallel=refused`).
+    /// The outcome of a replay of its sketch with threads on all cores (`parallel=exact`).
     pub parallel: Parallel,
     /// `exit=N` or `signal=SIGNAME`.
     pub end: End,
@@ -170,7 +169,7 @@ impl Default for Header {
             modes: MODES.iter().map(|row| row.1).collect(),
             threads: false,
             sketch: false,
-            parallel: Parallel::Replayed,
+            parallel: Parallel::Checked,
             end: End::Exit(0),
             args: Vec::new(),
             stdin: None,
