@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use relive_dbt::Stop;
 use relive_trace::{Ending, Kind};
 
+use super::followed::{await_noted, check_followed, first_note, notes, publish};
 use super::newborn::{self, HostMain};
 use super::remedy::diverged;
 use super::sibling_waits::{Want, has, wait};
@@ -18,7 +19,7 @@ use crate::flow::Flow;
 use crate::modes::replay::events::DueEvent;
 use crate::modes::replay::stepper::process::Stepper;
 use crate::modes::replay::stepper::stops::{Pace, Stops};
-use crate::tape::{Following, Tape};
+use crate::tape::Tape;
 use crate::task::Task;
 
 /// Ticks before a moment that a thread runs late.
@@ -362,85 +363,4 @@ fn has_others(task: &Task) -> bool {
     let all = SIBLINGS.all();
     let mut others = all.iter().filter(|s| s.thread != task.slot);
     others.any(|s| s.standing() != Progress::Over)
-}
-
-fn notes(task: &Task) -> impl Iterator<Item = Note> {
-    let notes = match &task.tape {
-        Tape::In(tape) => Some(tape.notes.iter().copied()),
-        _ => None,
-    };
-    notes.into_iter().flatten()
-}
-
-fn first_note(task: &Task) -> Option<Note> {
-    notes(task).next()
-}
-
-/// The task has made so many operations, and their effects are there.
-pub fn publish(task: &Task, ops: u64) {
-    task.ctx.done.store(ops, Ordering::Release);
-}
-
-/// Waits for the operations that the task's operation `at` follows, by the notes before its next event; `event`:
-/// it is a part of that event.
-///
-/// # Errors
-/// As [`wait`].
-pub fn await_noted(task: &mut Task, at: u64, event: bool) -> Result<()> {
-    let before: Vec<Want> = notes(task)
-        .filter_map(|note| match note {
-            Note::Edge {
-                event: e,
-                at: a,
-                thread,
-                op,
-                ..
-            } if (e, a) == (event, at) => Some(Want::Operation(thread, op)),
-            _ => None,
-        })
-        .collect();
-    before.into_iter().try_for_each(|want| wait(task, want))
-}
-
-/// Waits for the operations that the task's present one, a part of the call at hand, follows.
-///
-/// # Errors
-/// As [`wait`].
-pub fn await_followed(task: &mut Task) -> Result<()> {
-    let ops = task.ctx.ops;
-    let Tape::In(tape) = &mut task.tape else {
-        return Ok(());
-    };
-    let here = |following: &Following| following.at == ops;
-    let before: Vec<Following> = tape.follows.iter().copied().filter(here).collect();
-    tape.follows.retain(|following| following.at > ops);
-    for Following { thread, op, .. } in before {
-        let want = Want::Operation(thread, op);
-        if has(task.slot, want) {
-            continue;
-        }
-        // What this call has done before may be what the other thread waits for.
-        let holds = SIBLINGS.get(task.slot);
-        if holds.is_some_and(|me| !me.holds.load(Ordering::Relaxed)) {
-            publish(task, ops - 1);
-        }
-        wait(task, want)?;
-    }
-    Ok(())
-}
-
-/// The last event has made all operations that its tape tells of.
-fn check_followed(task: &mut Task) -> Result<()> {
-    let ops = task.ctx.ops;
-    let Tape::In(tape) = &mut task.tape else {
-        return Ok(());
-    };
-    let left = tape.follows.iter().find(|following| following.at > ops);
-    let Some(&Following { at, thread, op }) = left else {
-        tape.follows.clear();
-        return Ok(());
-    };
-    let recorded =
-        format!("operation {at} in its last event, behind operation {op} of thread {thread}");
-    Err(diverged(task, &recorded, &format!("{ops} operations")))
 }

@@ -14,6 +14,7 @@
 //! After Instant Replay (LeBlanc and Mellor-Crummey 1987): each thread waits for the version that its tape names.
 
 pub mod beside;
+pub mod followed;
 pub mod newborn;
 pub mod parallel_mode;
 pub mod remedy;

@@ -8,7 +8,7 @@ use relive_host::reading::Use;
 use relive_host::signal::{KernelAction, Mask};
 use relive_trace::{Kind, TapeId};
 
-use super::beside::{await_followed, await_noted};
+use super::followed::{await_followed, await_noted};
 use super::newborn;
 use super::siblings::SIBLINGS;
 use crate::call::Call;

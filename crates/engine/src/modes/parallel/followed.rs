@@ -1,0 +1,98 @@
+//! The operations of other threads that those of a task follow, by its tape, and the waits for them. Must never take
+//! an operation for made that its thread has not published.
+
+use std::sync::atomic::Ordering;
+
+use super::remedy::diverged;
+use super::sibling_waits::{Want, has, wait};
+use super::siblings::SIBLINGS;
+use crate::course::Note;
+use crate::failure::Result;
+use crate::tape::{Following, Tape};
+use crate::task::Task;
+
+/// The notes before the next event of the task.
+pub fn notes(task: &Task) -> impl Iterator<Item = Note> {
+    let notes = match &task.tape {
+        Tape::In(tape) => Some(tape.notes.iter().copied()),
+        _ => None,
+    };
+    notes.into_iter().flatten()
+}
+
+/// The first of them.
+pub fn first_note(task: &Task) -> Option<Note> {
+    notes(task).next()
+}
+
+/// The task has made so many operations, and their effects are there.
+pub fn publish(task: &Task, ops: u64) {
+    task.ctx.done.store(ops, Ordering::Release);
+}
+
+/// Waits for the operations that the task's operation `at` follows, by the notes before its next event; `event`:
+/// it is a part of that event.
+///
+/// # Errors
+/// As [`wait`].
+pub fn await_noted(task: &mut Task, at: u64, event: bool) -> Result<()> {
+    let before: Vec<Want> = notes(task)
+        .filter_map(|note| match note {
+            Note::Edge {
+                event: e,
+                at: a,
+                thread,
+                op,
+                ..
+            } if (e, a) == (event, at) => Some(Want::Operation(thread, op)),
+            _ => None,
+        })
+        .collect();
+    before.into_iter().try_for_each(|want| wait(task, want))
+}
+
+/// Waits for the operations that the task's present one, a part of the call at hand, follows.
+///
+/// # Errors
+/// As [`wait`].
+pub fn await_followed(task: &mut Task) -> Result<()> {
+    let ops = task.ctx.ops;
+    let Tape::In(tape) = &mut task.tape else {
+        return Ok(());
+    };
+    let here = |following: &Following| following.at == ops;
+    let before: Vec<Following> = tape.follows.iter().copied().filter(here).collect();
+    tape.follows.retain(|following| following.at > ops);
+    for Following { thread, op, .. } in before {
+        let want = Want::Operation(thread, op);
+        if has(task.slot, want) {
+            continue;
+        }
+        // What this call has done before may be what the other thread waits for.
+        let holds = SIBLINGS.get(task.slot);
+        if holds.is_some_and(|me| !me.holds.load(Ordering::Relaxed)) {
+            publish(task, ops - 1);
+        }
+        wait(task, want)?;
+    }
+    Ok(())
+}
+
+/// The last event has made all operations that its tape tells of.
+///
+/// # Errors
+/// A divergence: it has not.
+pub fn check_followed(task: &mut Task) -> Result<()> {
+    let ops = task.ctx.ops;
+    let Tape::In(tape) = &mut task.tape else {
+        return Ok(());
+    };
+    let left = tape.follows.iter().find(|following| following.at > ops);
+    let Some(&Following { at, thread, op }) = left else {
+        tape.follows.clear();
+        return Ok(());
+    };
+    let recorded =
+        format!("operation {at} in its last event, behind operation {op} of thread {thread}");
+    Err(diverged(task, &recorded, &format!("{ops} operations")))
+}
