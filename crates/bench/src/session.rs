@@ -33,6 +33,15 @@ pub fn execute(options: &Options, folder: &Path) -> Result<bool> {
     }
     relive_tests::keep_descriptors_from_children()?;
     let relive = command::relive().map_err(|text| anyhow!("{text}"))?;
+    let machine = Machine::here(relive);
+    let inputs = Inputs::in_folder(&folder.join("inputs"))?;
+    let bench = Bench {
+        relive: relive.to_owned(),
+        scratch: folder.join("scratch"),
+    };
+    if options.sketches {
+        return sketches::execute(options, &machine, &inputs, &bench);
+    }
     let wanted: Vec<&Workload> = WORKLOADS
         .iter()
         .filter(|workload| options.wants(workload.name))
@@ -41,17 +50,8 @@ pub fn execute(options: &Options, folder: &Path) -> Result<bool> {
     if wanted.is_empty() && trips.is_empty() {
         return Err(anyhow!("no workload has such a name; --list shows all"));
     }
-    let machine = Machine::here(relive);
-    let inputs = Inputs::in_folder(&folder.join("inputs"))?;
     if let Some(other) = &options.against {
         return against::execute(options, relive, &named(other), &wanted, &inputs, folder);
-    }
-    let bench = Bench {
-        relive: relive.to_owned(),
-        scratch: folder.join("scratch"),
-    };
-    if options.sketches {
-        return sketches::execute(options, &machine, &inputs, &bench);
     }
     let rows = measure_all(options, &wanted, &inputs, &bench)?;
     let gdb = (options.peer_reps > 0 && wanted.len() == WORKLOADS.len())

@@ -126,7 +126,11 @@ fn limit(row: &Row, bar: SketchBar) -> String {
                 .map(|ratios| ratios.wall.median);
             (format!("wall {most:.2}"), Some(most), wall)
         }
-        SketchBar::Serial => ("serial CPU".to_owned(), cpu(Way::Record), cpu(Way::Sketch)),
+        SketchBar::Serial => {
+            // No dearer than that beyond its own spread.
+            let least = row.ratios.get(&Way::Sketch).map(|ratios| ratios.cpu.least);
+            ("serial CPU".to_owned(), cpu(Way::Record), least)
+        }
     };
     match most.zip(measured) {
         None => words,
