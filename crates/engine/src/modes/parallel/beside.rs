@@ -10,13 +10,13 @@ use relive_trace::{Ending, Kind};
 
 use super::followed::{await_noted, check_followed, first_note, notes, publish};
 use super::newborn::{self, HostMain};
-use super::remedy::diverged;
 use super::sibling_waits::{Want, has, wait};
 use super::siblings::{NO_MOMENT, Progress, SIBLINGS, Sibling};
 use crate::course::Note;
 use crate::failure::{Failure, Result};
 use crate::flow::Flow;
 use crate::modes::replay::events::DueEvent;
+use crate::modes::replay::report::divergence;
 use crate::modes::replay::stepper::process::Stepper;
 use crate::modes::replay::stepper::stops::{Pace, Stops};
 use crate::tape::Tape;
@@ -88,7 +88,7 @@ impl Beside {
             if at <= ops && tick > ticks || at > ops && tick < ticks {
                 let recorded = format!("operation {at} behind tick {tick}");
                 let actual = format!("{ops} operations at tick {ticks}");
-                return Err(diverged(task, &recorded, &actual));
+                return Err(divergence(task, &recorded, &actual));
             }
             if at > ops {
                 break;
@@ -121,7 +121,7 @@ impl Beside {
                         let recorded =
                             format!("operation {at} follows operation {op} of thread {thread}");
                         let actual = "it has been made before that one";
-                        return Err(diverged(task, &recorded, actual));
+                        return Err(divergence(task, &recorded, actual));
                     }
                 }
                 _ => break,
@@ -310,7 +310,7 @@ impl Stops for Beside {
                         "its next event has operation {at}, behind operation {op} of thread {thread}"
                     );
                     let actual = format!("it has made {} before", task.ctx.ops);
-                    return Err(diverged(task, &recorded, &actual));
+                    return Err(divergence(task, &recorded, &actual));
                 }
                 _ => {}
             }
@@ -345,8 +345,8 @@ impl Stops for Beside {
             Flow::ThreadEnd(code) => Left::Over(*code),
             Flow::ProcessEnd(_) => Left::Ends,
         };
-        for child in self.me.take_newborn() {
-            newborn::start(at.task.machine(), Box::new(child), self.main)?;
+        if let Some(child) = self.me.take_newborn() {
+            newborn::start(at.task.machine(), child, self.main)?;
         }
         Ok(())
     }

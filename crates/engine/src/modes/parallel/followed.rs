@@ -3,11 +3,11 @@
 
 use std::sync::atomic::Ordering;
 
-use super::remedy::diverged;
 use super::sibling_waits::{Want, has, wait};
 use super::siblings::SIBLINGS;
 use crate::course::Note;
 use crate::failure::Result;
+use crate::modes::replay::report::divergence;
 use crate::tape::{Following, Tape};
 use crate::task::Task;
 
@@ -94,5 +94,5 @@ pub fn check_followed(task: &mut Task) -> Result<()> {
     };
     let recorded =
         format!("operation {at} in its last event, behind operation {op} of thread {thread}");
-    Err(diverged(task, &recorded, &format!("{ops} operations")))
+    Err(divergence(task, &recorded, &format!("{ops} operations")))
 }

@@ -5,7 +5,6 @@ use std::sync::atomic::Ordering;
 
 use relive_dbt::Ordered;
 use relive_host::reading::Use;
-use relive_host::signal::{KernelAction, Mask};
 use relive_trace::{Kind, TapeId};
 
 use super::followed::{await_followed, await_noted};
@@ -23,8 +22,7 @@ use crate::mode::{
     Begun, Contents, HandedOn, Host, Lives, Mode, ModeTraits, Order, Outcomes, PrecedingOp,
     Reading, Signals, Turns,
 };
-use crate::modes::replay::mode::Replay;
-use crate::registry::Registry;
+use crate::modes::replay::mode::{NoHost, Replay};
 use crate::shm::Logged;
 use crate::siginfo::SigInfo;
 use crate::tape::Tape;
@@ -32,20 +30,6 @@ use crate::task::Task;
 
 /// The mode of `relive replay --parallel`.
 pub struct Parallel;
-
-/// The kernel keeps no state of a replayed thread, but the engine counts those that there are.
-struct CountedThreads;
-
-impl Host for CountedThreads {
-    fn mask(&self, _: Mask) {}
-    fn action(&self, _: i32, _: &KernelAction) {}
-    fn wake(&self, _: u64) {}
-    fn stop(&self, _: i32) {}
-    fn leaves(&self, registry: &Registry) -> bool {
-        registry.ended()
-    }
-    fn robust_list(&self, _: u64, _: u64) {}
-}
 
 /// Each operation waits for those that it follows. It counts as made when its call is over.
 impl Order for Parallel {
@@ -91,7 +75,7 @@ impl Mode for Parallel {
     }
 
     fn host(&self) -> &'static dyn Host {
-        &CountedThreads
+        &NoHost { counts: true }
     }
 
     fn order(&self) -> &dyn Order {

@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use relive_host::sys;
 
-use super::remedy::diverged;
 use super::siblings::{Progress, SIBLINGS, Sibling};
 use crate::failure::{Failure, FailureClass, Result};
+use crate::modes::replay::report::divergence;
 use crate::shm::shared;
 use crate::task::Task;
 
@@ -197,5 +197,5 @@ fn stuck() -> Stuck {
 
 fn fails(task: &Task, text: &str) -> Failure {
     let recorded = format!("an order in which each thread goes on:{text}");
-    diverged(task, &recorded, "no thread can go on")
+    divergence(task, &recorded, "no thread can go on")
 }

@@ -41,8 +41,8 @@ pub struct Sibling {
     wanted: AtomicU64,
     /// The call at hand has acquired the object of the process.
     pub holds: AtomicBool,
-    /// Threads that its call has made, and that begin behind it.
-    newborn: Mutex<Vec<Task>>,
+    /// The thread that its call has made, and that begins behind it.
+    newborn: Mutex<Option<Box<Task>>>,
 }
 
 impl Sibling {
@@ -54,7 +54,7 @@ impl Sibling {
             upcoming: AtomicU64::new(0),
             wanted: AtomicU64::new(0),
             holds: AtomicBool::new(false),
-            newborn: Mutex::new(Vec::new()),
+            newborn: Mutex::new(None),
         }
     }
 
@@ -69,7 +69,7 @@ impl Sibling {
             return u64::MAX;
         }
         match &*lock(&self.done) {
-            // SAFETY: the context is there until `ends` has taken the pointer back, under this lock.
+            // SAFETY: the context is there until `stands` has taken the pointer back, under this lock.
             Some(word) => unsafe { &*word.0 }.load(Ordering::Acquire),
             None => 0,
         }
@@ -108,12 +108,12 @@ impl Sibling {
 
     /// Its call has made a thread.
     pub fn bears(&self, child: Box<Task>) {
-        lock(&self.newborn).push(*child);
+        *lock(&self.newborn) = Some(child);
     }
 
-    /// The threads that its call has made.
-    pub fn take_newborn(&self) -> Vec<Task> {
-        std::mem::take(&mut *lock(&self.newborn))
+    /// The thread that its call has made.
+    pub fn take_newborn(&self) -> Option<Box<Task>> {
+        lock(&self.newborn).take()
     }
 }
 

@@ -152,13 +152,11 @@ fn look(stepper: &mut Stepper) -> Result<()> {
 /// Whether no thread has anything left to do, and not all have ended.
 fn is_cut_off() -> bool {
     let all = SIBLINGS.all();
-    let done = |s: &Progress| matches!(s, Progress::Stays | Progress::Over);
-    let standings = all.iter().map(|s| match s.standing() {
-        Progress::Rests if !s.is_wanted() => Progress::Stays,
-        standing => standing,
-    });
-    // A thread that another one has just been told of has not begun.
-    standings.collect::<Vec<_>>().iter().all(done)
+    all.iter().all(|s| match s.standing() {
+        Progress::Rests => !s.is_wanted(),
+        Progress::Stays | Progress::Over => true,
+        Progress::Runs => false,
+    })
 }
 
 /// The thread has ended; the process does with its last one.

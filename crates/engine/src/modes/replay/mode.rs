@@ -32,16 +32,19 @@ use crate::task::Task;
 /// The mode of `relive replay` and of all commands that look at a recording.
 pub struct Replay;
 
-/// Replayed threads are no host threads: the kernel keeps no state of them.
-struct NoHost;
+/// The kernel keeps no state of a replayed thread.
+pub struct NoHost {
+    /// Whether threads are host threads, which the engine counts.
+    pub counts: bool,
+}
 
 impl Host for NoHost {
     fn mask(&self, _: Mask) {}
     fn action(&self, _: i32, _: &KernelAction) {}
     fn wake(&self, _: u64) {}
     fn stop(&self, _: i32) {}
-    fn leaves(&self, _: &Registry) -> bool {
-        false
+    fn leaves(&self, registry: &Registry) -> bool {
+        self.counts && registry.ended()
     }
     fn robust_list(&self, _: u64, _: u64) {}
 }
@@ -82,7 +85,7 @@ impl Mode for Replay {
     }
 
     fn host(&self) -> &'static dyn Host {
-        &NoHost
+        &NoHost { counts: false }
     }
 
     fn order(&self) -> &dyn Order {
