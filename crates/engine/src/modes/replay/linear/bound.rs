@@ -2,9 +2,10 @@
 
 use std::collections::VecDeque;
 
-use relive_trace::{Ending, Kind};
+use relive_trace::{Ending, Kind, Syscall};
 
 use super::hints::What;
+use crate::call::answer::Answer;
 use crate::course::Note;
 use crate::failure::{Failure, Result};
 use crate::tape::{Tape, TapeIn};
@@ -24,6 +25,8 @@ pub enum Bound {
         /// The call found that its word had changed since the thread had looked: the thread comes to it before
         /// the operation that it follows.
         changed: bool,
+        /// The thread that the call has made, if it did: its index and its recorded id.
+        made: Option<(u32, u32)>,
     },
     /// To a tick, at which it was at this moment.
     Tick { ticks: u64, at: u64 },
@@ -110,6 +113,7 @@ pub fn bound(
         after: None,
         ends: false,
         changed: false,
+        made: None,
     };
     for note in &tape.notes {
         match (*note, &mut event) {
@@ -134,6 +138,7 @@ pub fn bound(
                 after: None,
                 ends: false,
                 changed: false,
+                made: None,
             },
             _ => Bound::End,
         });
@@ -149,9 +154,9 @@ pub fn bound(
         Some(Kind::Exec(_)) => true,
         _ => false,
     };
-    let changed = match tape.peek_kind()? {
-        Some(Kind::Syscall(call)) => found_a_change(call.nr, call.result),
-        _ => false,
+    let (changed, made) = match tape.peek_kind()? {
+        Some(Kind::Syscall(call)) => (found_a_change(call.nr, call.result), newborn(&call)),
+        _ => (false, None),
     };
     let (behind, step) = (tape.behind, decided(tape, hint));
     let Bound::Event {
@@ -168,7 +173,7 @@ pub fn bound(
         }
     }
     let begin = match step {
-        Some(step) if ticks < step || step >= next.ticks => behind.1,
+        Some(step) if ticks < step || (behind.0 < next.ticks && next.ticks <= step) => behind.1,
         _ => begin,
     };
     Ok(Bound::Event {
@@ -177,6 +182,7 @@ pub fn bound(
         after,
         ends,
         changed,
+        made,
     })
 }
 
@@ -184,6 +190,13 @@ pub fn bound(
 /// another value (futex(2), `EAGAIN`).
 fn found_a_change(nr: u32, result: i64) -> bool {
     i64::from(nr) == libc::SYS_futex && result == -i64::from(libc::EAGAIN)
+}
+
+/// The thread or process that a call has made: its index and its recorded id.
+fn newborn(call: &Syscall<'_>) -> Option<(u32, u32)> {
+    let makes = matches!(i64::from(call.nr), libc::SYS_clone | libc::SYS_clone3);
+    let id = u32::try_from(call.result).ok()?;
+    (makes && id > 0).then(|| (Answer::of(call).child_index(), id))
 }
 
 /// The decision for the way that the thread is on: one for a way before it, if that reaches so far.

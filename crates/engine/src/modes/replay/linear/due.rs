@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use relive_host::GuestAddr;
 
+use super::births::Births;
 use super::bound::{Bound, bound};
 use super::exact_turns::ExactTurns;
 use super::hints::{Hints, What};
@@ -31,6 +32,8 @@ pub struct Linear {
     pub executed: bool,
     /// Where threads without the turn stand: steps since the last tick or event.
     steps: BTreeMap<u32, u64>,
+    /// When threads began.
+    births: Births,
 }
 
 impl Linear {
@@ -51,6 +54,7 @@ impl Linear {
             blamed: None,
             executed: false,
             steps: BTreeMap::new(),
+            births: Births::default(),
         }))
     }
 
@@ -178,14 +182,18 @@ impl Linear {
                 }
             }
             Bound::Event {
-                begin, end, after, ..
+                begin,
+                end,
+                after,
+                made,
+                ..
             } if self.waiting.contains(&slot) => {
                 let moments = match &task.tape {
                     Tape::In(tape) => tape.moments,
                     _ => 0,
                 };
                 let at = match hint(What::Event(moments)) {
-                    None => end,
+                    None => self.end_of_event(process, made, end)?,
                     Some(1) => begin,
                     Some(later) => later,
                 };
@@ -204,6 +212,15 @@ impl Linear {
             Bound::End => Due::At(u64::MAX),
         };
         Ok((far, due))
+    }
+
+    /// The end of an event; of a call that has made a thread, no later than that one began.
+    fn end_of_event(&mut self, process: u32, made: Option<(u32, u32)>, end: u64) -> Result<u64> {
+        let began = match made {
+            Some(thread) => self.births.began(process, thread)?,
+            None => None,
+        };
+        Ok(began.map_or(end, |began| began.min(end)))
     }
 }
 

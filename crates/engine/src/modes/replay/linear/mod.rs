@@ -7,6 +7,7 @@
 //! digest. Must never write an exact recording of a replay that has not come to its end.
 
 pub mod advance;
+mod births;
 mod bound;
 pub mod disagreement;
 pub mod due;

@@ -103,7 +103,10 @@ pub fn changes(
         all.push_back(looped.clone());
     }
     let path = &threads[&at.thread];
-    let (late, early) = ((here, first), (here, last));
+    // On a way within one tick it is late without a decision.
+    let is_still = first == last;
+    let late = (!is_still).then_some((here, first));
+    let early = (here, if is_still { last + 1 } else { last });
     // It came to its call before the end of the thread that it follows there, which took longer than it seems.
     if let Some((ended, came)) = path.followed(at.moments)
         && let Some((event, began)) = threads.get(&ended).and_then(Path::last_event)
@@ -111,7 +114,7 @@ pub fn changes(
     {
         all.push_back(vec![(place(ended, What::Event(event)), came + 1)]);
     }
-    all.push_back(vec![late]);
+    all.extend(late.map(|late| vec![late]));
     all.push_back(vec![early]);
     // An operation is on the right side of another one, and the loads before it are not.
     let operations = path.operations(at.moments, at.ops + 1, OPERATIONS);
@@ -137,29 +140,39 @@ pub fn changes(
         others.clone().map(|(_, path)| path),
     );
     all.extend(lost.map(|(moments, tick)| vec![(place(at.thread, What::Way(moments)), tick + 1)]));
+    // Another one lost the processor there, in front of a store that it seems to have made afterwards.
+    for (&thread, other) in others.clone() {
+        let passed = other.passed(way.until.1);
+        let theirs = other.way(passed);
+        if theirs.from.0 == theirs.until.0 && theirs.from.1 < theirs.until.1 {
+            all.push_back(vec![(place(thread, What::Way(passed)), theirs.from.0 + 1)]);
+        }
+    }
     // The event of another one happened sooner than at its end.
     for (&thread, other) in others.clone() {
         for moments in other.events_at(way.until.1) {
-            all.push_back(vec![late, (place(thread, What::Event(moments)), 1)]);
+            let sooner = (place(thread, What::Event(moments)), 1);
+            all.push_back(late.into_iter().chain([sooner]).collect());
         }
     }
     // Others went less or more evenly than they are taken to have.
     let mut alone = Vec::new();
     for (&thread, other) in others {
-        for (moment, mine, far) in [(way.until.1, late, true), (way.from.1, early, false)] {
+        for (moment, mine, far) in [(way.until.1, late, true), (way.from.1, Some(early), false)] {
             let passed = other.passed(moment);
             let theirs = other.way(passed);
             if theirs.until.0 > theirs.from.0 {
                 let tick = if far { theirs.until.0 } else { theirs.from.0 };
                 let change = (place(thread, What::Way(passed)), tick);
-                all.push_back(vec![mine, change]);
+                all.push_back(mine.into_iter().chain([change]).collect());
                 alone.push(vec![change]);
             }
         }
     }
     all.extend((1..4).flat_map(|far| operations.iter().map(move |&op| waits(op, far))));
     let length = last.saturating_sub(first);
-    for less in [1, 2, 4, 8, length / 2, length / 4, length * 3 / 4] {
+    let parts = [1, 2, 4, 8, length / 2, length / 4, length * 3 / 4];
+    for less in parts.into_iter().filter(|_| !is_still) {
         all.push_back(vec![(here, last.saturating_sub(less).max(first))]);
     }
     all.extend(alone);
@@ -183,4 +196,56 @@ pub fn changes(
         }
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is tried for thread 0, which left the recording behind its first moment.
+    fn tried(threads: [&[(u64, u64)]; 2]) -> Vec<NewDecisions> {
+        let threads: BTreeMap<u32, Path> = (0..)
+            .zip(threads)
+            .map(|(i, moments)| {
+                (
+                    i,
+                    Path::with(moments.iter().map(|&(tick, at)| (tick, at, at))),
+                )
+            })
+            .collect();
+        let at = Disagreement {
+            process: 0,
+            thread: 0,
+            moments: 1,
+            ops: 0,
+            ticks: 10,
+            recorded: 10,
+            events: 1,
+        };
+        changes(&Hints::default(), &at, threads[&0].way(1), &threads).into()
+    }
+
+    fn decision(thread: u32, moments: u64, tick: u64) -> (Place, u64) {
+        let place = Place {
+            process: 0,
+            thread,
+            what: What::Way(moments),
+        };
+        (place, tick)
+    }
+
+    #[test]
+    fn a_thread_within_one_tick_is_late_by_itself() {
+        let changes = tried([&[(10, 100), (10, 200)], &[(3, 50)]]);
+        assert_eq!(changes[0], [decision(0, 1, 11)], "early");
+        assert!(!changes.contains(&vec![decision(0, 1, 10)]));
+    }
+
+    #[test]
+    fn another_one_may_have_stored_before_it_lost_the_processor() {
+        let lost = vec![decision(1, 1, 4)];
+        assert!(tried([&[(5, 100), (10, 200)], &[(3, 50), (3, 900)]]).contains(&lost));
+        // It had gone on before.
+        assert!(!tried([&[(5, 100), (10, 200)], &[(3, 50), (3, 150)]]).contains(&lost));
+    }
 }
