@@ -8,7 +8,7 @@ use relive_host::reading::{self, CLOCKS};
 use relive_host::{GuestAddr, Reg, cpu};
 use rustix::rand::{GetRandomFlags, getrandom};
 
-use crate::cpuid::{ANSWERS, Answers};
+use crate::cpuid;
 use crate::failure::Result;
 use crate::flow::Flow;
 use crate::mode::Reading;
@@ -36,17 +36,12 @@ pub fn values(task: &Task, op: &InstrOp) -> [u64; 4] {
             [u64::from_le_bytes(b), u64::from(n == Ok(8)), 0, 0]
         }
         InstrOp::Rdpid { .. } | InstrOp::Lsl { .. } => {
-            let mut aux = 0;
-            // SAFETY: as for rdtscp, which reads the same register.
-            unsafe { __rdtscp(&raw mut aux) };
-            [u64::from(aux), 0, 0, 0]
+            [u64::from(cpuid::this_processor()), 0, 0, 0]
         }
         InstrOp::Xgetbv => [cpu::xcr0(), 0, 0, 0],
         InstrOp::Clock => clock(task.ctx.reg(Reg::Rdi) as u32),
         InstrOp::Cpu => {
-            let mut aux = 0;
-            // SAFETY: as for rdtscp; Linux keeps both numbers there.
-            unsafe { __rdtscp(&raw mut aux) };
+            let aux = cpuid::this_processor();
             [u64::from(aux & 0xfff), u64::from(aux >> 12), 0, 0]
         }
         InstrOp::Popf { .. } => [task.read_u64(task.ctx.reg(Reg::Rsp)).unwrap_or(0), 0, 0, 0],
@@ -71,11 +66,7 @@ fn clock(clock: u32) -> [u64; 4] {
 /// cpuid without the features that the guest must not use: transactional memory, protection keys, waits
 /// of user code, FS/GS base instructions, shadow stacks, and state that Relive does not save.
 fn cpuid(leaf: u32, sub: u32) -> [u64; 4] {
-    /// The answers where no memory is shared. Process-wide: a cache of the processor's answers, which are
-    /// those of the machine.
-    static OF_THIS_PROCESS: Answers = Answers::new();
-    let shared = crate::shm::shared().map(|shm| ANSWERS.of(shm));
-    let mut v = shared.unwrap_or(&OF_THIS_PROCESS).ask(leaf, sub);
+    let mut v = cpuid::ask(leaf, sub);
     match (leaf, sub) {
         // 7.0: ebx FSGSBASE, SGX, HLE, RTM, (MPX); ecx PKU, OSPKE, WAITPKG, shadow stacks, PKS; edx RTM abort, IBT, AMX, user interrupts
         (7, 0) => {

@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use relive_host::cpu::Known;
 use serde::{Deserialize, Serialize};
 
+use crate::cpuid::KeptAnswer;
 use crate::descriptor_limit::{Limit, Room};
 use crate::failure::{Failure, Result};
 use crate::mode::{HandedOn, Name};
@@ -61,6 +62,8 @@ pub struct Continuation {
     pub process: ProcessState,
     /// The old host's knowledge of the processor.
     pub cpu: Known,
+    /// The answers of `cpuid` that the old host has kept.
+    pub cpuid: Vec<KeptAnswer>,
     /// The old host's offsets in the kernel's vDSO ([`crate::vdso::found`]).
     pub vdso: Option<[u64; 2]>,
     /// A descriptor of the host's executable.

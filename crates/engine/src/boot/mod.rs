@@ -56,6 +56,7 @@ fn begin(boot: Boot, lifted: Lifted) -> Result<Infallible> {
         // The old program's host has looked: CPUID is slow where a hypervisor answers it.
         Some(c) => {
             cpu::adopt(c.cpu);
+            crate::cpuid::adopt(&c.cpuid);
             crate::vdso::adopt(c.vdso);
         }
         None => cpu::check().map_err(|what| Failure::setup(format!("this machine lacks {what:?}: Relive needs Linux 5.9 or later and a processor with XSAVE and FSGSBASE")))?,

@@ -112,10 +112,12 @@ prop_compose! {
         use std::os::unix::ffi::OsStringExt;
         let trace = std::ffi::OsString::from_vec(trace).into();
         let cpu = *relive_host::cpu::known();
+        crate::cpuid::ask(7, 0);
+        let cpuid = crate::cpuid::kept();
         let [argv, env] = strings;
         let mut boot = Boot { file, argv, env, ..Boot::new(Name::Serial, trace, None, b"program") };
         boot.handed_on.ring = ring;
-        boot.go_on = goes_on.then_some(Continuation { task, process, cpu, vdso, host: 7 });
+        boot.go_on = goes_on.then_some(Continuation { task, process, cpu, cpuid, vdso, host: 7 });
         boot
     }
 }

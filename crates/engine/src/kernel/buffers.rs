@@ -62,7 +62,7 @@ pub struct Buffers {
 }
 
 /// Whether an argument is an address that the kernel follows.
-pub(super) fn points(arg: Arg) -> bool {
+pub(super) const fn points(arg: Arg) -> bool {
     match arg {
         // The host reads these masks itself.
         Arg::Addr | Arg::TempMask { .. } | Arg::TempMaskPair | Arg::Select => false,

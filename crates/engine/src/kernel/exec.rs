@@ -328,6 +328,7 @@ fn start(
             task: task.capture(),
             process: task.process.capture(),
             cpu: *relive_host::cpu::known(),
+            cpuid: crate::cpuid::kept(),
             vdso: crate::vdso::found(),
             host,
         }),

@@ -5,8 +5,6 @@
 mod floor;
 mod names;
 
-use std::sync::LazyLock;
-
 use relive_host::{GuestAddr, copy};
 use relive_kabi::structs::MMSGHDR;
 use relive_kabi::{Arg, Dir, Holds, Len, Row, Special, SubTable};
@@ -37,7 +35,7 @@ pub(super) fn arguments(mut bits: u8) -> impl Iterator<Item = usize> {
 }
 
 /// The arguments of a call that have descriptors, as bits.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 struct DescriptorArguments {
     numbers: u8,
     /// Descriptors before a path: without meaning if the path begins at the root.
@@ -53,12 +51,25 @@ struct DescriptorArguments {
 }
 
 impl DescriptorArguments {
-    fn of(args: &[Arg]) -> Self {
-        let mut places = Self::default();
-        for (i, arg) in args.iter().enumerate() {
+    const NONE: Self = Self {
+        numbers: 0,
+        folders: 0,
+        paths: 0,
+        polled: 0,
+        sets: 0,
+        messages: 0,
+        selected: 0,
+        plain: false,
+    };
+
+    const fn of(args: &[Arg]) -> Self {
+        let mut places = Self::NONE;
+        let mut i = 0;
+        while i < args.len() {
             let bit = 1 << i;
-            match arg {
-                Arg::DirFd if args.get(i + 1) == Some(&Arg::Str) => places.folders |= bit,
+            let before_path = i + 1 < args.len() && matches!(args[i + 1], Arg::Str);
+            match args[i] {
+                Arg::DirFd if before_path => places.folders |= bit,
                 Arg::Fd | Arg::DirFd => places.numbers |= bit,
                 Arg::Str => places.paths |= bit,
                 Arg::Buf {
@@ -75,11 +86,12 @@ impl DescriptorArguments {
                 Arg::Select => places.selected |= bit,
                 _ => {}
             }
+            i += 1;
         }
         places
     }
 
-    fn of_row(row: &Row) -> Self {
+    const fn of_row(row: &Row) -> Self {
         let all = Self::of(row.args);
         let Self {
             numbers: _,
@@ -93,23 +105,28 @@ impl DescriptorArguments {
         } = all;
         let elsewhere = folders | paths | polled | sets | messages | selected;
         Self {
-            plain: elsewhere == 0 && row.holds == Holds::Nothing && row.sub == SubTable::None,
+            plain: elsewhere == 0
+                && matches!(row.holds, Holds::Nothing)
+                && matches!(row.sub, SubTable::None),
             ..all
         }
     }
 }
 
-/// The places of descriptors by the calls' numbers. Process-wide: a table that is computed from another,
-/// and never changes.
-static PLACES: LazyLock<[DescriptorArguments; 512]> = LazyLock::new(|| {
-    let mut all = [DescriptorArguments::default(); 512];
-    for row in relive_kabi::TABLE {
-        if let Some(places) = all.get_mut(usize::from(row.nr)) {
-            *places = DescriptorArguments::of_row(row);
+/// The places of descriptors by the calls' numbers: computed when Relive is built, as each process would pay for it at
+/// its start.
+static PLACES: [DescriptorArguments; 512] = {
+    let mut all = [DescriptorArguments::NONE; 512];
+    let mut i = 0;
+    while i < relive_kabi::TABLE.len() {
+        let row = &relive_kabi::TABLE[i];
+        if (row.nr as usize) < all.len() {
+            all[row.nr as usize] = DescriptorArguments::of_row(row);
         }
+        i += 1;
     }
     all
-});
+};
 
 /// The errno of a call that names a descriptor of the host's, as if that were closed.
 #[inline]

@@ -3,8 +3,6 @@
 //! must have the same effect as the way of all other calls (`syscall::syscall`); a call with anything
 //! out of the ordinary is left to that.
 
-use std::sync::LazyLock;
-
 use relive_host::{GuestAddr, Reg};
 use relive_kabi::{Arg, Blocks, Changes, Dir, FdEffect, Replay, Row, SubTable, Transfer};
 
@@ -28,42 +26,66 @@ struct Plain {
     descriptors: u8,
 }
 
-/// The plain calls by their numbers.
-/// Process-wide: a table that is computed from another, and never changes.
-static PLAIN: LazyLock<[Option<Plain>; 512]> = LazyLock::new(|| {
+/// The plain calls by their numbers: computed when Relive is built, as each process would pay for it at its start.
+static PLAIN: [Option<Plain>; 512] = {
     let mut plain = [None; 512];
-    for row in relive_kabi::TABLE.iter().filter(|row| is_plain(row)) {
-        let bits = |fits: fn(Arg) -> bool| {
-            let args = row.args.iter().enumerate().filter(|(_, arg)| fits(**arg));
-            args.fold(0, |bits, (i, _)| bits | 1 << i)
-        };
-        if let Some(slot) = plain.get_mut(usize::from(row.nr)) {
-            *slot = Some(Plain {
-                arguments: row.args.len() as u8,
-                pointers: bits(points),
-                paths: bits(|arg| arg == Arg::Str),
-                descriptors: bits(|arg| matches!(arg, Arg::Fd | Arg::DirFd)),
-            });
+    let mut i = 0;
+    while i < relive_kabi::TABLE.len() {
+        let row = &relive_kabi::TABLE[i];
+        if is_plain(row) && (row.nr as usize) < plain.len() {
+            plain[row.nr as usize] = Some(Plain::of(row));
         }
+        i += 1;
     }
     plain
-});
+};
 
-fn is_plain(row: &Row) -> bool {
-    let harmless = |arg: &Arg| match arg {
-        Arg::Str | Arg::StrVec => true,
-        Arg::Buf { dir, .. } => *dir == Dir::In,
-        other => other.is_value(),
-    };
-    row.replay == Replay::Apply
-        && row.blocks == Blocks::Never
-        && row.fds == FdEffect::None
-        && row.sub == SubTable::None
+impl Plain {
+    const fn of(row: &Row) -> Self {
+        let mut plain = Self {
+            arguments: row.args.len() as u8,
+            pointers: 0,
+            paths: 0,
+            descriptors: 0,
+        };
+        let mut i = 0;
+        while i < row.args.len() {
+            let (arg, bit) = (row.args[i], 1 << i);
+            if points(arg) {
+                plain.pointers |= bit;
+            }
+            match arg {
+                Arg::Str => plain.paths |= bit,
+                Arg::Fd | Arg::DirFd => plain.descriptors |= bit,
+                _ => {}
+            }
+            i += 1;
+        }
+        plain
+    }
+}
+
+const fn is_plain(row: &Row) -> bool {
+    let mut i = 0;
+    while i < row.args.len() {
+        let harmless = match row.args[i] {
+            Arg::Str | Arg::StrVec => true,
+            Arg::Buf { dir, .. } => matches!(dir, Dir::In),
+            other => other.is_value(),
+        };
+        if !harmless {
+            return false;
+        }
+        i += 1;
+    }
+    matches!(row.replay, Replay::Apply)
+        && matches!(row.blocks, Blocks::Never)
+        && matches!(row.fds, FdEffect::None)
+        && matches!(row.sub, SubTable::None)
+        && matches!(row.changes, Changes::Nothing)
+        && matches!(row.input, Transfer::None)
+        && matches!(row.output, Transfer::None)
         && !hooks::has(row.nr)
-        && row.changes == Changes::Nothing
-        && row.input == Transfer::None
-        && row.output == Transfer::None
-        && row.args.iter().all(harmless)
 }
 
 /// Handles the call at hand, whose next instruction is `next`, if it is plain. `false`: it is not

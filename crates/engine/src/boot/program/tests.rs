@@ -196,6 +196,7 @@ fn a_program_goes_on_with_the_part_of_the_last_one_that_exec_keeps() {
             task: caller,
             process,
             cpu: *known(),
+            cpuid: Vec::new(),
             vdso: None,
             host: -1,
         }),
