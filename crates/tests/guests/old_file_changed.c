@@ -7,11 +7,11 @@
 #include <sys/mman.h>
 
 static const volatile char *map;
-static int to, from;
+static int to, from, seen[2];
 
 static void *read_on(void *arg) {
     char word;
-    while (read(from, &word, 1) == 1) CHECK(map[0] == word);
+    while (read(from, &word, 1) == 1) CHECK(map[0] == word && write(seen[1], &word, 1) == 1);
     return arg;
 }
 
@@ -21,7 +21,7 @@ static void change(int fd, char to_what) {
 
 int main(void) {
     int ends[2], fd = open("old", O_RDWR | O_CREAT, 0600);
-    CHECK(fd >= 0 && write(fd, "abc", 3) == 3 && pipe(ends) == 0);
+    CHECK(fd >= 0 && write(fd, "abc", 3) == 3 && pipe(ends) == 0 && pipe(seen) == 0);
     struct timespec past[2] = {{1000000000, 0}, {1000000000, 0}};
     CHECK(futimens(fd, past) == 0);
     int reads = open("old", O_RDONLY);
@@ -30,8 +30,8 @@ int main(void) {
     from = ends[0], to = ends[1];
     pthread_t thread;
     CHECK0(pthread_create(&thread, NULL, read_on, NULL));
-    CHECK(write(to, "a", 1) == 1);
-    usleep(10000);
+    char word;
+    CHECK(write(to, "a", 1) == 1 && read(seen[0], &word, 1) == 1);
     change(fd, 'x');
     CHECK(write(to, "x", 1) == 1 && close(to) == 0);
     CHECK0(pthread_join(thread, NULL));
