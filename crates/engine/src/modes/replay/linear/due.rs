@@ -192,13 +192,14 @@ impl Linear {
                     Tape::In(tape) => tape.moments,
                     _ => 0,
                 };
-                let at = match hint(What::Event(moments)) {
-                    None => self.end_of_event(process, made, end)?,
-                    Some(1) => begin,
-                    Some(later) => later,
+                let (at, decided) = match hint(What::Event(moments)) {
+                    None => (self.end_of_event(process, made, end)?, false),
+                    Some(1) => (begin, false),
+                    Some(later) => (later, true),
                 };
                 match after {
                     Some(after) => Due::After(after, at),
+                    None if decided => Due::NotBefore(at),
                     None => Due::At(at),
                 }
             }
@@ -227,8 +228,10 @@ impl Linear {
 /// When a thread goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Due {
-    /// At this moment.
+    /// At this moment, or when others need it before.
     At(u64),
+    /// At this moment, even if others need it before.
+    NotBefore(u64),
     /// When this thread has gone on, which should have been at this moment.
     After(u32, u64),
     /// At this moment, and before this thread goes on.
@@ -242,7 +245,7 @@ pub fn first(dues: &BTreeMap<u32, Due>) -> Option<u32> {
     let mut at: BTreeMap<u32, u64> = BTreeMap::new();
     for (&slot, &due) in dues {
         match due {
-            Due::At(moment) | Due::Ahead(_, moment) => {
+            Due::At(moment) | Due::NotBefore(moment) | Due::Ahead(_, moment) => {
                 let there = at.entry(slot).or_insert(moment);
                 *there = moment.min(*there);
             }
@@ -330,6 +333,13 @@ mod tests {
             (3, Due::At(9)),
         ];
         assert_eq!(goes_first(&dues), Some(3));
+        // But for one that a search lets wait.
+        let dues = [
+            (0, Due::After(2, 1)),
+            (1, Due::At(5)),
+            (2, Due::NotBefore(9)),
+        ];
+        assert_eq!(goes_first(&dues), Some(1));
         // One that is not there yet cannot be waited for.
         let dues = [(0, Due::After(7, 1)), (1, Due::At(5))];
         assert_eq!(goes_first(&dues), Some(1));

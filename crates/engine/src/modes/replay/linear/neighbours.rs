@@ -1,6 +1,7 @@
 //! The neighbouring orders of a failed attempt: the decisions that a search may add to it, after a disagreement or for a
 //! race. A function of its arguments. Must never know which orders were tried.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
 
 use super::hints::{Hints, Place, What};
@@ -17,6 +18,8 @@ const EARLIER: u64 = 2;
 /// Ways before a disagreement on which a thread may have lost the processor, and how many of them are tried.
 const FARTHEST: u64 = 32;
 const PAUSES: usize = 6;
+/// Threads that ended before a disagreement which may have ended later.
+const ENDED: usize = 3;
 
 /// Decisions to be added to those of an attempt.
 pub type NewDecisions = Vec<(Place, u64)>;
@@ -112,7 +115,8 @@ pub fn changes(
         && let Some((event, began)) = threads.get(&ended).and_then(Path::last_event)
         && began < came
     {
-        all.push_back(vec![(place(ended, What::Event(event)), came + 1)]);
+        let event = event.into_iter().map(What::Event);
+        all.push_back(event.map(|what| (place(ended, what), came + 1)).collect());
     }
     all.extend(late.map(|late| vec![late]));
     all.push_back(vec![early]);
@@ -147,6 +151,18 @@ pub fn changes(
         if theirs.from.0 == theirs.until.0 && theirs.from.1 < theirs.until.1 {
             all.push_back(vec![(place(thread, What::Way(passed)), theirs.from.0 + 1)]);
         }
+    }
+    // Others that seem to have ended had not quite, as their ids tell that are looked at without a call.
+    let mut ended: Vec<_> = others
+        .clone()
+        .filter_map(|(&thread, other)| Some((thread, other.last_event()?)))
+        .filter(|(_, (_, began))| *began < way.until.1)
+        .collect();
+    ended.sort_by_key(|(_, (_, began))| Reverse(*began));
+    for (thread, (event, _)) in ended.into_iter().take(ENDED) {
+        let event = event.into_iter().map(What::Event);
+        let later = event.map(|what| (place(thread, what), way.until.1 + 1));
+        all.push_back(later.collect());
     }
     // The event of another one happened sooner than at its end.
     for (&thread, other) in others.clone() {

@@ -128,12 +128,17 @@ impl Path {
     /// thread said that it had come to it, two.
     pub fn events_at(&self, moment: u64) -> Vec<u64> {
         let passed = self.passed(moment);
-        let Some(&(_, begin, _)) = self.get(passed).filter(|m| m.1 <= moment) else {
-            return Vec::new();
-        };
-        let before = passed.checked_sub(1);
+        match self.get(passed) {
+            Some(&(_, begin, _)) if begin <= moment => self.event(passed, begin),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The event of this moment, which began then, by the numbers of moments that may be behind the thread at it.
+    fn event(&self, at: u64, begin: u64) -> Vec<u64> {
+        let before = at.checked_sub(1);
         let arrived = before.filter(|&i| self.get(i).is_some_and(|m| m.1 == begin));
-        arrived.into_iter().chain([passed]).collect()
+        arrived.into_iter().chain([at]).collect()
     }
 
     /// The thread that the event behind so many moments follows, and when this thread came to that event.
@@ -143,10 +148,10 @@ impl Path {
         Some((thread, self.get(moments)?.1))
     }
 
-    /// The thread's last event, by the number of moments behind it, and when that began.
-    pub fn last_event(&self) -> Option<(u64, u64)> {
+    /// The thread's last event, by the number of moments behind it as in [`Self::events_at`], and when that began.
+    pub fn last_event(&self) -> Option<(Vec<u64>, u64)> {
         let (_, begin, _) = *self.moments.last()?;
-        Some((self.moments.len() as u64 - 1, begin))
+        Some((self.event(self.moments.len() as u64 - 1, begin), begin))
     }
 
     /// Number and tick of the last operations that follow those of others, before a disagreement behind so many
@@ -244,6 +249,9 @@ mod tests {
         };
         assert_eq!(path.followed(1), Some((4, 12)));
         assert_eq!(path.followed(0), None);
-        assert_eq!(path.last_event(), Some((1, 12)));
+        assert_eq!(path.last_event(), Some((vec![1], 12)));
+        // It said that it had come to its end.
+        let path = Path::with([(1, 10, 10), (1, 12, 12), (1, 12, 20)].into_iter());
+        assert_eq!(path.last_event(), Some((vec![1, 2], 12)));
     }
 }
