@@ -41,7 +41,7 @@ fn is_ahead(standing: &TrialStanding, place: &Place) -> bool {
         return place.thread >= standing.born;
     };
     match place.what {
-        What::Way(moments) | What::Event(moments) => at.moments < moments,
+        What::Way(moments) | What::Moment(moments) | What::Event(moments) => at.moments < moments,
         What::Operation(op) => !standing.executed && at.ops + 1 < op,
     }
 }

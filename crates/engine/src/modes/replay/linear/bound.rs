@@ -94,7 +94,10 @@ pub fn bound(
             } => {
                 let step = decided(tape, hint);
                 if ticks < tick {
-                    return Ok(part(tape.behind, ticks, (tick, end), step));
+                    return Ok(match hint(What::Moment(tape.moments)) {
+                        Some(at) => whole(ticks, tick, at),
+                        None => part(tape.behind, ticks, (tick, end), step),
+                    });
                 }
                 match step {
                     Some(step) if step > tick => tape.behind.0 = tick,
@@ -165,15 +168,24 @@ pub fn bound(
     else {
         return Ok(event);
     };
+    let at = hint(What::Moment(tape.moments));
     if begin > 0 && ticks < next.ticks {
-        match part(behind, ticks, (next.ticks, begin), step) {
+        let next = (next.ticks, begin);
+        let part = match at {
+            Some(at) => whole(ticks, next.0, at),
+            None => part(behind, ticks, next, step),
+        };
+        match part {
             // It comes to its event by itself.
-            Bound::Tick { ticks, .. } if waits && ticks == next.ticks => {}
+            Bound::Tick { ticks, .. } if waits && ticks == next.0 => {}
             part => return Ok(part),
         }
     }
-    let begin = match step {
-        Some(step) if ticks < step || (behind.0 < next.ticks && next.ticks <= step) => behind.1,
+    let begin = match (at, step) {
+        (Some(at), _) => at,
+        (None, Some(step)) if ticks < step || (behind.0 < next.ticks && next.ticks <= step) => {
+            behind.1
+        }
         _ => begin,
     };
     Ok(Bound::Event {
@@ -241,6 +253,14 @@ fn part(behind: (u64, u64), now: u64, next: (u64, u64), step: Option<u64>) -> Bo
     let (done, all) = (u128::from(ticks - from), u128::from(to - from));
     let at = since + (u128::from(at - since) * done / all) as u64;
     Bound::Tick { ticks, at }
+}
+
+/// The next part of a way that the thread goes at one moment.
+fn whole(now: u64, to: u64, at: u64) -> Bound {
+    Bound::Tick {
+        ticks: to.min(now + LONGEST),
+        at,
+    }
 }
 
 #[cfg(test)]

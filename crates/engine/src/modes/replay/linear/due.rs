@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use relive_host::GuestAddr;
 
-use super::births::Births;
 use super::bound::{Bound, bound};
 use super::exact_turns::ExactTurns;
+use super::first_moments::FirstMoments;
 use super::hints::{Hints, What};
 use super::wanted::hints;
 use crate::failure::Result;
@@ -33,7 +33,7 @@ pub struct Linear {
     /// Where threads without the turn stand: steps since the last tick or event.
     steps: BTreeMap<u32, u64>,
     /// When threads began.
-    births: Births,
+    first_moments: FirstMoments,
 }
 
 impl Linear {
@@ -54,7 +54,7 @@ impl Linear {
             blamed: None,
             executed: false,
             steps: BTreeMap::new(),
-            births: Births::default(),
+            first_moments: FirstMoments::default(),
         }))
     }
 
@@ -218,7 +218,7 @@ impl Linear {
     /// The end of an event; of a call that has made a thread, no later than that one began.
     fn end_of_event(&mut self, process: u32, made: Option<(u32, u32)>, end: u64) -> Result<u64> {
         let began = match made {
-            Some(thread) => self.births.began(process, thread)?,
+            Some(thread) => self.first_moments.began(process, thread)?,
             None => None,
         };
         Ok(began.map_or(end, |began| began.min(end)))

@@ -13,6 +13,8 @@ pub enum What {
     /// way's begin, and behind it at the way's end; the tick may be one of a later way. Without a decision it goes
     /// evenly.
     Way(u64),
+    /// When the thread goes all of the way behind so many moments, with all its steps. Decided by that moment.
+    Moment(u64),
     /// How far the thread goes towards its operation of this number before the one which that follows. Decided by
     /// a tick: there it waits, if no other operation is left between; behind the operation's tick, in front of
     /// the instruction. Without a decision it waits at the operation's tick.
@@ -77,6 +79,7 @@ impl Hints {
         for (place, value) in &self.0 {
             let (kind, n) = match place.what {
                 What::Way(n) => ('w', n),
+                What::Moment(n) => ('m', n),
                 What::Operation(n) => ('o', n),
                 What::Event(n) => ('e', n),
             };
@@ -104,6 +107,7 @@ impl Hints {
                 thread: thread.parse().ok()?,
                 what: match kind {
                     "w" => What::Way(n),
+                    "m" => What::Moment(n),
                     "o" => What::Operation(n),
                     "e" => What::Event(n),
                     _ => return None,
@@ -126,6 +130,7 @@ mod tests {
             (0, What::Way(7), 0),
             (3, What::Way(u64::MAX), u64::MAX),
             (3, What::Operation(12), 1),
+            (1, What::Moment(3), 1 << 60),
             (0, What::Event(0), 1),
         ] {
             let process = 2;

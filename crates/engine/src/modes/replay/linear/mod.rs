@@ -7,11 +7,12 @@
 //! digest. Must never write an exact recording of a replay that has not come to its end.
 
 pub mod advance;
-mod births;
+
 mod bound;
 pub mod disagreement;
 pub mod due;
 pub mod exact_turns;
+mod first_moments;
 pub mod hints;
 mod neighbours;
 pub mod path;

@@ -18,6 +18,8 @@ const EARLIER: u64 = 2;
 /// Ways before a disagreement on which a thread may have lost the processor, and how many of them are tried.
 const FARTHEST: u64 = 32;
 const PAUSES: usize = 6;
+/// Threads that were on a way of theirs all of the time.
+const BESIDE: usize = 4;
 /// Threads that ended before a disagreement which may have ended later.
 const ENDED: usize = 3;
 
@@ -68,7 +70,12 @@ pub fn turned_around(
         };
         let path = threads.get(&access.thread)?;
         let moments = path.at_tick(access.tick);
-        let until = path.way(moments).until.0.max(access.tick);
+        let way = path.way(moments);
+        // Within one tick only a decision behind it is early.
+        let until = match way.until.0 > way.from.0 {
+            true => way.until.0.max(access.tick),
+            false => access.tick + 1,
+        };
         Some((place(moments), (access.tick + behind).min(until)))
     };
     // A call's accesses happen with its event.
@@ -120,6 +127,18 @@ pub fn changes(
     }
     all.extend(late.map(|late| vec![late]));
     all.push_back(vec![early]);
+    // Others, which were on a longer way, stored when it set out on its own.
+    let others = threads.iter().filter(|&(&thread, _)| thread != at.thread);
+    let mut beside: Vec<_> = others
+        .clone()
+        .map(|(&thread, other)| (thread, other.passed(way.from.1), other))
+        .map(|(thread, passed, other)| (thread, passed, other.way(passed)))
+        .filter(|(.., theirs)| theirs.from.1 < way.from.1 && way.from.1 < theirs.until.1)
+        .collect();
+    beside.sort_by_key(|(.., theirs)| theirs.until.1);
+    for (thread, passed, _) in beside.into_iter().take(BESIDE) {
+        all.push_back(vec![(place(thread, What::Moment(passed)), way.from.1)]);
+    }
     // An operation is on the right side of another one, and the loads before it are not.
     let operations = path.operations(at.moments, at.ops + 1, OPERATIONS);
     let waits = |(op, tick): (u64, u64), far: usize| {
@@ -136,7 +155,6 @@ pub fn changes(
         all.push_back(looped);
     }
     // It lost the processor behind a load that it seems to have made afterwards.
-    let others = threads.iter().filter(|&(&thread, _)| thread != at.thread);
     let lost = path.lost(
         at.moments,
         FARTHEST,
@@ -255,6 +273,14 @@ mod tests {
         let changes = tried([&[(10, 100), (10, 200)], &[(3, 50)]]);
         assert_eq!(changes[0], [decision(0, 1, 11)], "early");
         assert!(!changes.contains(&vec![decision(0, 1, 10)]));
+    }
+
+    #[test]
+    fn one_on_a_longer_way_may_have_stored_within_it() {
+        let changes = tried([&[(5, 100), (10, 200)], &[(3, 50), (4, 900)]]);
+        let mut stored = decision(1, 1, 100);
+        stored.0.what = What::Moment(1);
+        assert_eq!(changes[2], [stored], "behind late and early");
     }
 
     #[test]

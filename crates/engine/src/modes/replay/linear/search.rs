@@ -18,6 +18,9 @@ pub const MOST: u32 = 128;
 /// Races before a disagreement that are turned around.
 const RACES: usize = 6;
 
+/// Attempts that end at one place before it is the turn of others, which agree for less long.
+const CROWD: usize = 24;
+
 /// A failed attempt.
 struct FailedOrder {
     hints: Hints,
@@ -88,11 +91,23 @@ impl Search {
         }
     }
 
+    /// How often attempts have ended where each one did, in crowds. A wrong decision may agree for longer than those
+    /// before it, and lead to a place from which nothing goes on.
+    fn crowds(&self) -> BTreeMap<u64, usize> {
+        let mut crowds = BTreeMap::new();
+        for attempt in &self.failed {
+            *crowds.entry(attempt.agreed).or_default() += 1;
+        }
+        crowds.values_mut().for_each(|count| *count /= CROWD);
+        crowds
+    }
+
     /// The decisions to try next, and those to try if none of them agrees for longer: at most so many.
     #[must_use]
     pub fn ahead(&self, count: usize) -> Vec<Hints> {
+        let crowds = self.crowds();
         let mut all: Vec<&FailedOrder> = self.failed.iter().collect();
-        all.sort_by_key(|a| (Reverse(a.agreed), a.hints.count()));
+        all.sort_by_key(|a| (crowds[&a.agreed], Reverse(a.agreed), a.hints.count()));
         let mut next: Vec<Hints> = Vec::new();
         for (order, change) in all
             .iter()
@@ -112,15 +127,18 @@ impl Search {
         next
     }
 
-    /// The decisions to try next: from the attempt that agreed for longest, with the fewest decisions; `None` if
+    /// The decisions to try next: from the attempt that agreed for longest, with the fewest decisions, unless many
+    /// have ended where it did; `None` if
     /// nothing is left to be tried, or too much has been.
     pub fn next(&mut self) -> Option<Hints> {
         if self.attempts() >= MOST {
             return None;
         }
+        let crowds = self.crowds();
         loop {
             let left = self.failed.iter_mut().filter(|a| !a.changes.is_empty());
-            let best = left.min_by_key(|a| (Reverse(a.agreed), a.hints.count()))?;
+            let best =
+                left.min_by_key(|a| (crowds[&a.agreed], Reverse(a.agreed), a.hints.count()))?;
             let mut hints = best.hints.clone();
             for (place, value) in best.changes.pop_front()? {
                 hints.decide(place, value);
@@ -192,6 +210,19 @@ mod tests {
         let third = search.next().expect("neighbours");
         assert_eq!(third.at(0, 0, What::Way(5)), Some(50), "early");
         assert_eq!(third.at(0, 0, What::Way(2)), None);
+    }
+
+    #[test]
+    fn a_place_from_which_nothing_goes_on_is_left() {
+        let (paths, mut search) = (paths(), Search::default());
+        search.failed(Hints::default(), &disagreement(3), &paths);
+        let mut hints = search.next().expect("neighbours");
+        for _ in 0..CROWD {
+            search.failed(hints, &disagreement(5), &paths);
+            hints = search.next().expect("neighbours");
+        }
+        assert_eq!(hints.count(), 1, "from the first one again: {hints:?}");
+        assert_eq!(hints.at(0, 0, What::Way(5)), None);
     }
 
     #[test]

@@ -11,9 +11,9 @@ use crate::modes::replay::hook_state::with;
 
 /// The first moments of threads, by index of the thread in its process and its recorded id.
 #[derive(Default)]
-pub struct Births(BTreeMap<(u32, u32), Option<u64>>);
+pub struct FirstMoments(BTreeMap<(u32, u32), Option<u64>>);
 
-impl Births {
+impl FirstMoments {
     /// The first moment of a thread of this process; `None` if the call has made a process, or a thread whose tape has
     /// no moments.
     ///
