@@ -115,7 +115,7 @@ pub fn load(program: &Program, identify: Identify<'_>) -> Result<Loaded, Refusal
     let region = MapOp {
         addr: layout::STACK_TOP - stack,
         len: stack,
-        prot: (space::READ | space::WRITE) as u8,
+        prot: (space::READ | space::WRITE | exe.stack_exec()) as u8,
         kind: MapKind::Anon,
         name: map_names::STACK.into(),
     };

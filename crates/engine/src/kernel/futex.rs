@@ -5,6 +5,7 @@
 //! made again: a thread's change to a word must be in memory before it sleeps and others run.
 
 use relive_host::sys;
+use smallvec::SmallVec;
 
 use super::enter::{blocking, interrupted};
 use super::operation::{Operation, Outcome, Prepared};
@@ -101,14 +102,14 @@ impl Operation for Futex {
     fn perform(task: &mut Task, call: &Call, command: &mut Command) -> Result<i64> {
         match *command {
             Command::Wait => wait(task, call),
-            Command::Wake => Ok(direct(call)),
+            Command::Wake => on_guarded(task, call, &words(call), |_, call| Ok(direct(call))),
             Command::WakeOp => {
                 let r = write_word(task, call);
                 task.log.wrote(call.args[4], 4);
                 r
             }
             Command::Lock(_) | Command::TryLock | Command::Unlock(_) if task.traits().together => {
-                kernel_lock(task, call)
+                on_guarded(task, call, &[call.args[0]], sleep)
             }
             Command::Lock(op) => lock(task, call, op).or_else(CallError::result),
             Command::TryLock => try_lock(task, call).or_else(CallError::result),
@@ -129,7 +130,14 @@ impl Operation for Waitv {
     }
 
     fn perform(task: &mut Task, call: &Call, (): &mut ()) -> Result<i64> {
-        sleep(task, call)
+        /// `struct futex_waitv`, the place of its word's address, and the most of them in a call.
+        const ENTRY: (u64, u64, u64) = (24, 8, 128);
+        let entries = call.args[1].min(ENTRY.2);
+        let at = |i| call.args[0].wrapping_add(ENTRY.0 * i + ENTRY.1);
+        let words: Vec<u64> = (0..entries)
+            .filter_map(|i| task.read_u64(at(i)).ok())
+            .collect();
+        on_guarded(task, call, &words, sleep)
     }
 }
 
@@ -151,20 +159,35 @@ fn wait(task: &mut Task, call: &Call) -> Result<i64> {
         }
         Ok(_) => {}
     }
-    sleep(task, call)
+    on_guarded(task, call, &[call.args[0]], sleep)
 }
 
-/// A priority-inheriting lock is the kernel's where threads run together. It writes the word, on a page
-/// that another thread may guard at any moment: then it has done nothing yet.
-fn kernel_lock(task: &mut Task, call: &Call) -> Result<i64> {
-    let word = call.args[0];
+/// The words by which a call names its waiters.
+fn words(call: &Call) -> SmallVec<[u64; 2]> {
+    match call.int(1) & COMMAND {
+        REQUEUE | CMP_REQUEUE => [call.args[0], call.args[4]].into_iter().collect(),
+        _ => [call.args[0]].into_iter().collect(),
+    }
+}
+
+/// Makes a call again whose words lie on pages with code, which another thread may guard at any moment.
+/// The kernel finds no word that processes could share on an anonymous page that it may not write, and
+/// writes those of locks itself (where threads run together): it answers EFAULT, and has done nothing yet.
+fn on_guarded(
+    task: &mut Task,
+    call: &Call,
+    words: &[u64],
+    make: fn(&mut Task, &Call) -> Result<i64>,
+) -> Result<i64> {
     loop {
-        task.machine()
-            .memory()
-            .unguard(word, word.saturating_add(4))?;
-        let result = sleep(task, call)?;
-        let guarded =
-            result == -i64::from(libc::EFAULT) && task.machine().memory().is_guarded(word);
+        let result = make(task, call)?;
+        let mut guarded = false;
+        if result == -i64::from(libc::EFAULT) {
+            let mut memory = task.machine().memory();
+            for &word in words {
+                guarded |= memory.unguard(word, word.saturating_add(4))?;
+            }
+        }
         if !guarded {
             return Ok(result);
         }
@@ -175,6 +198,7 @@ fn kernel_lock(task: &mut Task, call: &Call) -> Result<i64> {
 /// memory, so that no other thread guards the word's page meanwhile.
 fn write_word(task: &Task, call: &Call) -> Result<i64> {
     let mut memory = task.machine().memory();
+    memory.unguard(call.args[0], call.args[0].saturating_add(4))?;
     memory.unguard(call.args[4], call.args[4].saturating_add(4))?;
     Ok(direct(call))
 }

@@ -5,9 +5,14 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 use object::LittleEndian as LE;
-use object::elf::{EM_X86_64, ET_DYN, ET_EXEC, FileHeader64, PT_INTERP, PT_LOAD, ProgramHeader64};
+use object::elf::{
+    EM_X86_64, ET_DYN, ET_EXEC, FileHeader64, PF_X, PT_GNU_STACK, PT_INTERP, PT_LOAD,
+    ProgramHeader64,
+};
 use object::pod;
 use relive_host::layout;
+
+use crate::space;
 
 /// The parts of an executable that loading needs.
 pub struct Elf {
@@ -94,6 +99,17 @@ impl Elf {
             return Err(libc::ENOEXEC);
         }
         Ok(Some(name))
+    }
+
+    /// EXEC if it asks for a stack that can be executed, as programs with nested functions and assembly
+    /// without a note do; without the header a 64-bit program has none. The last header counts, as in
+    /// the kernel.
+    #[must_use]
+    pub fn stack_exec(&self) -> u32 {
+        let mut headers = self.segments.iter().rev();
+        let last = headers.find(|p| p.p_type.get(LE) == PT_GNU_STACK);
+        let asked = last.is_some_and(|p| p.p_flags.get(LE) & PF_X != 0);
+        if asked { space::EXEC } else { 0 }
     }
 
     /// The segments that take room in memory.
