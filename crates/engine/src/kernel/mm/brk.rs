@@ -36,7 +36,11 @@ impl Operation for Break {
     fn perform(task: &mut Task, _: &Call, plan: &mut HeapPlan) -> Result<i64> {
         let end = plan.end;
         let memory = plan.held.lock(task.machine());
-        let now = memory.space.brk.1;
+        let (base, now) = memory.space.brk;
+        // An end that the heap cannot have must not come to be the result: some look like errors.
+        if !can_end(base, end) {
+            return Ok(now as i64);
+        }
         let grows = end.saturating_sub(now);
         let may = grows == 0 || {
             let (flags, prot) = (libc::MAP_PRIVATE, READ | WRITE);
@@ -64,11 +68,16 @@ impl Operation for Break {
     }
 }
 
+/// Whether a heap that begins at `base` may end there.
+fn can_end(base: u64, end: u64) -> bool {
+    (base..=base + MOST).contains(&end)
+}
+
 /// Maps or unmaps the range between the heap's end and its new one. Returns whether the heap can have
 /// that end.
 fn moves(memory: &mut Memory, end: u64) -> Result<bool> {
     let (base, now) = memory.space.brk;
-    if end < base || end > base + MOST {
+    if !can_end(base, end) {
         return Ok(false);
     }
     let up = |a: u64| (a + PAGE - 1) & !(PAGE - 1);
