@@ -14,7 +14,7 @@
 //! | DS, ES | kept | kept | kept | initial | |
 //! | signal mask | kept | kept | kept | kept | signal(7) |
 //! | pending signals | none | none | none | kept | signal(7) |
-//! | alternate stack | none | kept | kept with CLONE_VFORK | none | sigaltstack(2) |
+//! | alternate stack | none | kept | kept with CLONE_VFORK | none; its flags kept | sigaltstack(2) |
 //! | interrupted call, mask behind it | none | none | none | none | |
 //! | last fault | kept | kept | kept | kept | |
 //! | `clear_tid` | CLONE_CHILD_CLEARTID | same | same | none | set_tid_address(2) |
@@ -76,7 +76,7 @@ impl TaskState {
     pub fn for_thread(self, args: &CloneArgs, index: u32, tid: u32) -> Self {
         let filters_seen = self.filters_seen;
         let mut child = self.for_child(args, index, tid);
-        child.signals.altstack = AltStack::default();
+        child.signals.altstack = AltStack::RESET;
         Self {
             slot: index,
             ticks: 0,
@@ -100,7 +100,7 @@ impl TaskState {
     pub fn for_vfork(self, args: &CloneArgs, tid: u32) -> Self {
         let mut child = self.for_child(args, 0, tid);
         if !args.has(libc::CLONE_VFORK) {
-            child.signals.altstack = AltStack::default();
+            child.signals.altstack = AltStack::RESET;
         }
         child
     }
@@ -150,7 +150,7 @@ impl TaskState {
             parked: false,
             registers: ThreadRegisters::default(),
             signals: TaskSignals {
-                altstack: AltStack::default(),
+                altstack: self.signals.altstack.after_exec(),
                 ..self.signals.behind_call()
             },
             clear_tid: 0,

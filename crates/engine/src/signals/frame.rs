@@ -66,9 +66,8 @@ pub fn push(task: &mut Task, action: &KernelAction, info: &SigInfo, back: Mask) 
     put(UC_FLAGS);
     put(0);
     put(alt.sp);
-    put(u64::from(
-        altstack_flags(&alt, task.ctx.reg(Reg::Rsp)) as u32
-    ));
+    // As it was set, not as sigaltstack(2) tells it: whether the thread is on it shows in its pointer.
+    put(u64::from(alt.flags as u32));
     put(alt.size);
     for reg in SIGCONTEXT {
         put(task.ctx.reg(reg));
@@ -96,10 +95,7 @@ pub fn push(task: &mut Task, action: &KernelAction, info: &SigInfo, back: Mask) 
     ctx.rflags &= !(0x400 | 0x1_0000);
     task.trap_flag = TrapFlag::Off;
     if alt.flags & SS_AUTODISARM != 0 {
-        task.signals.altstack = AltStack {
-            flags: libc::SS_DISABLE,
-            ..AltStack::default()
-        };
+        task.signals.altstack = AltStack::RESET;
     }
     Ok(())
 }
@@ -127,13 +123,14 @@ fn place(task: &Task, action: &KernelAction) -> Option<(u64, u64)> {
 /// The flags of sigaltstack(2) as the guest sees them.
 #[must_use]
 pub fn altstack_flags(alt: &AltStack, sp: u64) -> i32 {
-    if alt.size == 0 {
-        alt.flags | libc::SS_DISABLE
+    let mode = if alt.size == 0 {
+        libc::SS_DISABLE
     } else if alt.holds(sp) {
-        alt.flags | libc::SS_ONSTACK
+        libc::SS_ONSTACK
     } else {
-        alt.flags
-    }
+        0
+    };
+    mode | alt.flags & SS_AUTODISARM
 }
 
 /// A frame that cannot be returned from.

@@ -42,7 +42,7 @@ pub struct Trap {
 pub struct AltStack {
     /// Lowest address.
     pub sp: u64,
-    /// SS_* flags, without SS_ONSTACK.
+    /// SS_* flags as they were set; whether a thread is on the stack is not kept here.
     pub flags: i32,
     /// Bytes; 0 = none.
     pub size: u64,
@@ -56,6 +56,23 @@ pub(crate) const SS_AUTODISARM: i32 = i32::MIN;
 const MINSIGSTKSZ: u64 = 2048;
 
 impl AltStack {
+    /// The one of a new thread, and while a handler has the stack to itself (`SS_AUTODISARM`).
+    pub const RESET: Self = Self {
+        sp: 0,
+        flags: libc::SS_DISABLE,
+        size: 0,
+    };
+
+    /// The one of a new program: the kernel forgets the stack and keeps the flags, which show in the
+    /// frames of signals.
+    #[must_use]
+    pub fn after_exec(self) -> Self {
+        Self {
+            flags: self.flags,
+            ..Self::default()
+        }
+    }
+
     /// Whether a stack pointer is on it.
     #[must_use]
     pub fn holds(&self, sp: u64) -> bool {
@@ -83,7 +100,7 @@ impl TaskSignals {
         }
         self.altstack = match flags & !SS_AUTODISARM {
             libc::SS_DISABLE => AltStack {
-                flags: flags & SS_AUTODISARM,
+                flags,
                 ..AltStack::default()
             },
             0 | libc::SS_ONSTACK if word(16) < MINSIGSTKSZ => {
@@ -91,7 +108,7 @@ impl TaskSignals {
             }
             0 | libc::SS_ONSTACK => AltStack {
                 sp: word(0),
-                flags: flags & !libc::SS_ONSTACK,
+                flags,
                 size: word(16),
             },
             _ => return Err(-i64::from(libc::EINVAL)),
