@@ -60,6 +60,8 @@ pub enum FdEffect {
     Creates,
     /// The two `int`s behind that argument are new descriptors of an object that the call makes.
     CreatesPair(u8),
+    /// The `int` behind that argument is a new descriptor of an object that the call makes.
+    CreatesAt(u8),
     /// The result is a new descriptor of a file.
     Opens(Opening),
     /// The result is a new descriptor of an existing object, which is not a file that it names.

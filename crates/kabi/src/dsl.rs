@@ -15,7 +15,7 @@ use crate::arg::{Arg, Dir, Len, Written};
 pub(crate) use crate::columns::At::{Flagged, Offset, Pointer, Position, Stream};
 pub(crate) use crate::columns::Changes::{All, Size as ChangesSize, SizeOfNamed, Space};
 pub(crate) use crate::columns::FdEffect::{
-    Closes, ClosesRange, Copies, Creates, CreatesPair, Finds, Receives, Table,
+    Closes, ClosesRange, Copies, Creates, CreatesAt, CreatesPair, Finds, Receives, Table,
 };
 pub(crate) use crate::columns::Holds::{Compared, OfPidfd, Targets as HoldsTargets, Word};
 pub(crate) use crate::columns::Makes::{Flags as MakesFlags, FlagsBehind, Process};

@@ -28,6 +28,10 @@ pub fn after(task: &Task, call: &Call, result: i64) {
                 created(task, fd);
             }
         }
+        FdEffect::CreatesAt(argument) => {
+            let made = task.read::<4>(call.arg(argument)).map(i32::from_le_bytes);
+            created(task, made.unwrap_or(-1));
+        }
         FdEffect::Copies(argument) => {
             task.machine().descriptor_kinds.forget(new);
             task.process.state().streams.dup(fd(argument), new);

@@ -134,11 +134,13 @@ pub(super) fn received(task: &Task, call: &Call, argument: u8, result: i64) -> V
     each.flatten().collect()
 }
 
-/// The descriptors in the control data of a message (unix(7), `SCM_RIGHTS`).
+/// The descriptors in the control data of a message (unix(7), `SCM_RIGHTS` and `SCM_PIDFD`).
 fn passed(task: &Task, message: u64) -> Vec<i32> {
     /// `struct cmsghdr`.
     const HEAD: usize = 16;
     const LARGEST: u64 = 1 << 16;
+    /// `<linux/socket.h>`; libc does not have it.
+    const SCM_PIDFD: i32 = 4;
     let word = |at: u32| task.read_u64(message + u64::from(at)).unwrap_or(0);
     let (control, len) = (word(MSGHDR_CONTROL), word(MSGHDR_CONTROLLEN).min(LARGEST));
     let mut bytes = vec![0; len as usize];
@@ -153,7 +155,8 @@ fn passed(task: &Task, message: u64) -> Vec<i32> {
         let Some(data) = rest.get(HEAD..len) else {
             break;
         };
-        if (int(&rest[8..12]), int(&rest[12..16])) == (libc::SOL_SOCKET, libc::SCM_RIGHTS) {
+        let kind = (int(&rest[8..12]), int(&rest[12..16]));
+        if kind.0 == libc::SOL_SOCKET && matches!(kind.1, libc::SCM_RIGHTS | SCM_PIDFD) {
             found.extend(data.chunks_exact(4).map(int));
         }
         rest = rest.get(len.next_multiple_of(8)..).unwrap_or_default();

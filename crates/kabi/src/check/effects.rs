@@ -51,6 +51,7 @@ const fn descriptors(row: &Row) {
             );
         }
         FdEffect::Opens(opening) => opens(opening, row.args),
+        FdEffect::CreatesAt(_) => panic!("only an option of a socket writes one descriptor"),
         FdEffect::None
         | FdEffect::Creates
         | FdEffect::Finds

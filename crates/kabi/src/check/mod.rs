@@ -85,7 +85,11 @@ pub(crate) const fn sub_table(rows: &[Sub]) {
         assert!(
             matches!(
                 rows[at].fds,
-                FdEffect::None | FdEffect::Creates | FdEffect::Finds | FdEffect::Copies(0)
+                FdEffect::None
+                    | FdEffect::Creates
+                    | FdEffect::CreatesAt(3)
+                    | FdEffect::Finds
+                    | FdEffect::Copies(0)
             ),
             "a request at most makes a descriptor"
         );

@@ -159,7 +159,23 @@ mod any_file {
         0x5460 FIOQSIZE(output_of(8));
         0x40044900 INOTIFY_IOC_SETNEXTWD(Int);
         0x40085400 TFD_IOC_SET_TICKS(input_of(8));
+        0x40088a01 EPIOCSPARAMS(input_of(8));
+        0x80088a02 EPIOCGPARAMS(output_of(8));
         0x80045200 RNDGETENTCNT(output_of(INT));
+        // Of descriptors of processes. The structure has grown, and its size is in the request.
+        0xff01 PIDFD_GET_CGROUP_NAMESPACE(Unused) => fds(Creates);
+        0xff02 PIDFD_GET_IPC_NAMESPACE(Unused) => fds(Creates);
+        0xff03 PIDFD_GET_MNT_NAMESPACE(Unused) => fds(Creates);
+        0xff04 PIDFD_GET_NET_NAMESPACE(Unused) => fds(Creates);
+        0xff05 PIDFD_GET_PID_NAMESPACE(Unused) => fds(Creates);
+        0xff06 PIDFD_GET_PID_FOR_CHILDREN_NAMESPACE(Unused) => fds(Creates);
+        0xff07 PIDFD_GET_TIME_NAMESPACE(Unused) => fds(Creates);
+        0xff08 PIDFD_GET_TIME_FOR_CHILDREN_NAMESPACE(Unused) => fds(Creates);
+        0xff09 PIDFD_GET_USER_NAMESPACE(Unused) => fds(Creates);
+        0xff0a PIDFD_GET_UTS_NAMESPACE(Unused) => fds(Creates);
+        0xc040ff0b PIDFD_GET_INFO(inout_of(64));
+        0xc048ff0b PIDFD_GET_INFO_72(inout_of(72));
+        0xc050ff0b PIDFD_GET_INFO_80(inout_of(80));
         0xb701 NS_GET_USERNS(Unused) => fds(Creates);
         0xb702 NS_GET_PARENT(Unused) => fds(Creates);
         0xb703 NS_GET_NSTYPE(Unused);
@@ -273,6 +289,8 @@ mod socket {
         0x8954 SIOCGARP(inout_of(ARPREQ));
         0x8955 SIOCSARP(input_of(ARPREQ));
         0x8970 SIOCGIFMAP(inout_of(IFREQ));
+        0x07b9 IOCTL_VM_SOCKETS_GET_LOCAL_CID(output_of(INT));
+        0x89e0 SIOCUNIXFILE(Unused) => fds(Creates);
         0x89a0 SIOCBRADDBR(input_of(16));
         0x89a1 SIOCBRDELBR(input_of(16));
         0x89a2 SIOCBRADDIF(inout_of(IFREQ));

@@ -14,6 +14,10 @@ pub(super) static SORTED: [Sub; COUNT] = sort(&[
     (level(263), packet::ROWS),
     (level(270), netlink::ROWS),
     (level(40), vsock::ROWS),
+    (level(255), raw::ROWS),
+    (level(58), icmp6::ROWS),
+    (level(136), udplite::ROWS),
+    (level(282), tls::ROWS),
 ]);
 
 const COUNT: usize = ip::ROWS.len()
@@ -23,7 +27,11 @@ const COUNT: usize = ip::ROWS.len()
     + ipv6::ROWS.len()
     + packet::ROWS.len()
     + netlink::ROWS.len()
-    + vsock::ROWS.len();
+    + vsock::ROWS.len()
+    + raw::ROWS.len()
+    + icmp6::ROWS.len()
+    + udplite::ROWS.len()
+    + tls::ROWS.len();
 
 const fn level(number: u64) -> u64 {
     number << 32
@@ -73,8 +81,11 @@ mod socket {
         38 SO_PROTOCOL(output_of(INT));
         39 SO_DOMAIN(output_of(INT));
         40 SO_RXQ_OVFL(inout_of(INT));
+        41 SO_WIFI_STATUS(inout_of(INT));
         42 SO_PEEK_OFF(inout_of(INT));
+        43 SO_NOFCS(inout_of(INT));
         44 SO_LOCK_FILTER(inout_of(INT));
+        45 SO_SELECT_ERR_QUEUE(inout_of(INT));
         46 SO_BUSY_POLL(inout_of(INT));
         47 SO_MAX_PACING_RATE(inout_of(8));
         48 SO_BPF_EXTENSIONS(output_of(INT));
@@ -98,10 +109,14 @@ mod socket {
         70 SO_BUSY_POLL_BUDGET(inout_of(INT));
         71 SO_NETNS_COOKIE(output_of(8));
         72 SO_BUF_LOCK(inout_of(INT));
+        73 SO_RESERVE_MEM(inout_of(INT));
         74 SO_TXREHASH(inout_of(INT));
         75 SO_RCVMARK(inout_of(INT));
         76 SO_PASSPIDFD(inout_of(INT));
-        77 SO_PEERPIDFD(output_of(INT)) => errno(ENOPROTOOPT, "a new descriptor behind a pointer");
+        77 SO_PEERPIDFD(output_of(INT)) => fds(CreatesAt(3));
+        82 SO_RCVPRIORITY(inout_of(INT));
+        83 SO_PASSRIGHTS(inout_of(INT));
+        84 SO_INQ(inout_of(INT));
     }
 }
 
@@ -129,12 +144,17 @@ mod tcp {
         16 TCP_THIN_LINEAR_TIMEOUTS(inout_of(INT));
         17 TCP_THIN_DUPACK(inout_of(INT));
         18 TCP_USER_TIMEOUT(inout_of(INT));
+        19 TCP_REPAIR(inout_of(INT));
+        20 TCP_REPAIR_QUEUE(inout_of(INT));
+        21 TCP_QUEUE_SEQ(inout_of(INT));
+        22 TCP_REPAIR_OPTIONS(input_of(8));
         23 TCP_FASTOPEN(inout_of(INT));
         24 TCP_TIMESTAMP(inout_of(INT));
         25 TCP_NOTSENT_LOWAT(inout_of(INT));
         26 TCP_CC_INFO(output_of(20));
         27 TCP_SAVE_SYN(inout_of(INT));
         28 TCP_SAVED_SYN(output_of(128));
+        29 TCP_REPAIR_WINDOW(inout_of(20));
         30 TCP_FASTOPEN_CONNECT(inout_of(INT));
         31 TCP_ULP(inout_of(16));
         32 TCP_MD5SIG_EXT(input_of(216));
@@ -143,6 +163,9 @@ mod tcp {
         35 TCP_ZEROCOPY_RECEIVE(Int) => errno(ENOPROTOOPT, "maps the kernel's own pages");
         36 TCP_INQ(inout_of(INT));
         37 TCP_TX_DELAY(inout_of(INT));
+        44 TCP_RTO_MAX_MS(inout_of(INT));
+        45 TCP_RTO_MIN_US(inout_of(INT));
+        46 TCP_DELACK_MAX_US(inout_of(INT));
     }
 }
 
@@ -177,6 +200,7 @@ mod ip {
         6 IP_RECVOPTS(inout_of(INT));
         7 IP_RETOPTS(inout_of(INT));
         8 IP_PKTINFO(inout_of(INT));
+        9 IP_PKTOPTIONS(output_of(128));
         10 IP_MTU_DISCOVER(inout_of(INT));
         11 IP_RECVERR(inout_of(INT));
         12 IP_RECVTTL(inout_of(INT));
@@ -201,10 +225,14 @@ mod ip {
         38 IP_BLOCK_SOURCE(input_of(12));
         39 IP_ADD_SOURCE_MEMBERSHIP(input_of(12));
         40 IP_DROP_SOURCE_MEMBERSHIP(input_of(12));
+        41 IP_MSFILTER(inout_of(16));
         42 MCAST_JOIN_GROUP(input_of(136));
+        43 MCAST_BLOCK_SOURCE(input_of(264));
+        44 MCAST_UNBLOCK_SOURCE(input_of(264));
         45 MCAST_LEAVE_GROUP(input_of(136));
         46 MCAST_JOIN_SOURCE_GROUP(input_of(264));
         47 MCAST_LEAVE_SOURCE_GROUP(input_of(264));
+        48 MCAST_MSFILTER(inout_of(144));
         49 IP_MULTICAST_ALL(inout_of(INT));
         50 IP_UNICAST_IF(inout_of(INT));
         51 IP_LOCAL_PORT_RANGE(inout_of(INT));
@@ -241,9 +269,12 @@ mod ipv6 {
         33 IPV6_FLOWINFO_SEND(inout_of(INT));
         36 IPV6_HDRINCL(inout_of(INT));
         42 MCAST_JOIN_GROUP(input_of(136));
+        43 MCAST_BLOCK_SOURCE(input_of(264));
+        44 MCAST_UNBLOCK_SOURCE(input_of(264));
         45 MCAST_LEAVE_GROUP(input_of(136));
         46 MCAST_JOIN_SOURCE_GROUP(input_of(264));
         47 MCAST_LEAVE_SOURCE_GROUP(input_of(264));
+        48 MCAST_MSFILTER(inout_of(144));
         49 IPV6_RECVPKTINFO(inout_of(INT));
         50 IPV6_PKTINFO(inout_of(20));
         51 IPV6_RECVHOPLIMIT(inout_of(INT));
@@ -319,5 +350,54 @@ mod vsock {
         2 SO_VM_SOCKETS_BUFFER_MAX_SIZE(inout_of(8));
         6 SO_VM_SOCKETS_CONNECT_TIMEOUT_OLD(inout_of(TIMEVAL));
         8 SO_VM_SOCKETS_CONNECT_TIMEOUT_NEW(inout_of(TIMEVAL));
+    }
+}
+
+/// Options of raw sockets by the names of `<linux/icmp.h>` and `<linux/in6.h>`.
+mod raw {
+    use super::subs;
+    use crate::dsl::*;
+    use crate::structs::INT;
+
+    subs! {
+        1 ICMP_FILTER(inout_of(INT));
+        7 IPV6_CHECKSUM(inout_of(INT));
+        36 IPV6_HDRINCL(inout_of(INT));
+    }
+}
+
+/// Options by the names of `<linux/icmpv6.h>`.
+mod icmp6 {
+    use super::subs;
+    use crate::dsl::*;
+
+    subs! {
+        1 ICMPV6_FILTER(inout_of(32));
+    }
+}
+
+/// Options by the names of `<linux/udp.h>`, for UDP-Lite.
+mod udplite {
+    use super::subs;
+    use crate::dsl::*;
+    use crate::structs::INT;
+
+    subs! {
+        10 UDPLITE_SEND_CSCOV(inout_of(INT));
+        11 UDPLITE_RECV_CSCOV(inout_of(INT));
+    }
+}
+
+/// Options by the names of `<linux/tls.h>`: the kernel encrypts, and the program's calls stay as they are.
+mod tls {
+    use super::subs;
+    use crate::dsl::*;
+    use crate::structs::INT;
+
+    subs! {
+        1 TLS_TX(inout_of(56));
+        2 TLS_RX(inout_of(56));
+        3 TLS_TX_ZEROCOPY_RO(inout_of(INT));
+        4 TLS_RX_EXPECT_NO_PAD(inout_of(INT));
     }
 }
