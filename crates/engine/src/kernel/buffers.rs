@@ -4,7 +4,7 @@
 mod bounce;
 mod written_back;
 
-use relive_host::{GuestAddr, copy};
+use relive_host::{GuestAddr, copy, layout};
 use relive_kabi::{Arg, Dir, Len, Written};
 use smallvec::SmallVec;
 
@@ -142,7 +142,9 @@ impl Buffers {
 
     fn piece(&mut self, guest: u64, cap: u64, dir: Dir, rule: Rule) {
         if guest != 0 && cap != 0 {
-            self.astray_within |= is_astray(guest);
+            // Where no process has memory the kernel finds none of the host's, and a list with such a part
+            // is written or read as far as that.
+            self.astray_within |= is_astray(guest) && guest >= layout::WINDOW_START;
             self.pieces.push(Piece {
                 guest,
                 cap,
