@@ -109,7 +109,12 @@ impl Operation for Futex {
                 r
             }
             Command::Lock(_) | Command::TryLock | Command::Unlock(_) if task.traits().together => {
-                on_guarded(task, call, &[call.args[0]], sleep)
+                let r = on_guarded(task, call, &[call.args[0]], sleep);
+                // The kernel has written the word, which a replay does not ask.
+                if matches!(r, Ok(0)) {
+                    task.log.wrote(call.args[0], 4);
+                }
+                r
             }
             Command::Lock(op) => lock(task, call, op).or_else(CallError::result),
             Command::TryLock => try_lock(task, call).or_else(CallError::result),

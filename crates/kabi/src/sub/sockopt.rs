@@ -16,7 +16,6 @@ pub(super) static SORTED: [Sub; COUNT] = sort(&[
     (level(40), vsock::ROWS),
     (level(255), raw::ROWS),
     (level(58), icmp6::ROWS),
-    (level(136), udplite::ROWS),
     (level(282), tls::ROWS),
 ]);
 
@@ -30,7 +29,6 @@ const COUNT: usize = ip::ROWS.len()
     + vsock::ROWS.len()
     + raw::ROWS.len()
     + icmp6::ROWS.len()
-    + udplite::ROWS.len()
     + tls::ROWS.len();
 
 const fn level(number: u64) -> u64 {
@@ -373,18 +371,6 @@ mod icmp6 {
 
     subs! {
         1 ICMPV6_FILTER(inout_of(32));
-    }
-}
-
-/// Options by the names of `<linux/udp.h>`, for UDP-Lite.
-mod udplite {
-    use super::subs;
-    use crate::dsl::*;
-    use crate::structs::INT;
-
-    subs! {
-        10 UDPLITE_SEND_CSCOV(inout_of(INT));
-        11 UDPLITE_RECV_CSCOV(inout_of(INT));
     }
 }
 
