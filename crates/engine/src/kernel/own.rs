@@ -113,8 +113,8 @@ impl DescriptorArguments {
     }
 }
 
-/// The places of descriptors by the calls' numbers: computed when Relive is built, as each process would pay for it at
-/// its start.
+/// The places of descriptors by the calls' numbers. Process-wide: a table that is computed when Relive is built, as
+/// each process would pay for it at its start.
 static PLACES: [DescriptorArguments; 512] = {
     let mut all = [DescriptorArguments::NONE; 512];
     let mut i = 0;

@@ -26,7 +26,8 @@ struct Plain {
     descriptors: u8,
 }
 
-/// The plain calls by their numbers: computed when Relive is built, as each process would pay for it at its start.
+/// The plain calls by their numbers. Process-wide: a table that is computed when Relive is built, as each process would
+/// pay for it at its start.
 static PLAIN: [Option<Plain>; 512] = {
     let mut plain = [None; 512];
     let mut i = 0;
