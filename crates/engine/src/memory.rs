@@ -32,6 +32,8 @@ pub struct Memory {
     /// Pages that the guest may write and the host has made read-only, because code was
     /// translated from them.
     guarded: BTreeSet<u64>,
+    /// How often guarded pages have been opened.
+    openings: u64,
     /// Writable pages whose code was translated for one instruction, and which were not guarded.
     open: BTreeSet<u64>,
     /// The number of shared maps without a file made so far.
@@ -65,6 +67,7 @@ impl Memory {
             space: AddressSpace::new(),
             translator,
             guarded: BTreeSet::new(),
+            openings: 0,
             open: BTreeSet::new(),
             unnamed: 0,
             common_code: false,

@@ -184,19 +184,24 @@ fn on_guarded(
     words: &[u64],
     make: fn(&mut Task, &Call) -> Result<i64>,
 ) -> Result<i64> {
-    loop {
-        let result = make(task, call)?;
-        let mut guarded = false;
-        if result == -i64::from(libc::EFAULT) {
-            let mut memory = task.machine().memory();
-            for &word in words {
-                guarded |= memory.unguard(word, word.saturating_add(4))?;
-            }
+    const FAULT: i64 = -(libc::EFAULT as i64);
+    let mut result = make(task, call)?;
+    let mut before = None;
+    while result == FAULT {
+        let mut memory = task.machine().memory();
+        for &word in words {
+            memory.unguard(word, word.saturating_add(4))?;
         }
-        if !guarded {
-            return Ok(result);
+        // Another thread may have opened the page since the kernel looked at it.
+        let openings = Some(memory.openings());
+        if openings == before {
+            break;
         }
+        before = openings;
+        drop(memory);
+        result = make(task, call)?;
     }
+    Ok(result)
 }
 
 /// As [`direct`], for a call that does not sleep and writes its second word. Holds the lock of the

@@ -54,6 +54,7 @@ impl Memory {
             self.guarded.remove(page);
             self.code_changed(*page, page + PAGE)?;
         }
+        self.openings += 1;
         self.settle(*first, last + PAGE)?;
         Ok(true)
     }
@@ -130,6 +131,12 @@ impl Memory {
     #[must_use]
     pub fn is_guarded(&self, addr: u64) -> bool {
         self.guarded.contains(&(addr & !(PAGE - 1)))
+    }
+
+    /// How often guarded pages have been opened: while it is the same, a page that is open was open.
+    #[must_use]
+    pub fn openings(&self) -> u64 {
+        self.openings
     }
 
     /// Drops the translations of pages that were not guarded.
