@@ -24,8 +24,7 @@ impl Answer {
     /// fork and vfork put it first into `extra`.
     #[must_use]
     pub fn child_index(&self) -> u32 {
-        let bytes = self.extra.get(..4).and_then(|b| b.try_into().ok());
-        u32::from_le_bytes(bytes.unwrap_or_default())
+        child_index(&self.extra)
     }
 
     /// Copies the needed parts of an event.
@@ -61,4 +60,11 @@ impl Answer {
             (addr, head)
         })
     }
+}
+
+/// The index of the thread or process that a call made, from the data of its hook.
+#[must_use]
+pub fn child_index(extra: &[u8]) -> u32 {
+    let bytes = extra.first_chunk().copied().unwrap_or_default();
+    u32::from_le_bytes(bytes)
 }

@@ -5,7 +5,6 @@
 //! made again: a thread's change to a word must be in memory before it sleeps and others run.
 
 use relive_host::sys;
-use smallvec::SmallVec;
 
 use super::enter::{blocking, interrupted};
 use super::operation::{Operation, Outcome, Prepared};
@@ -102,14 +101,14 @@ impl Operation for Futex {
     fn perform(task: &mut Task, call: &Call, command: &mut Command) -> Result<i64> {
         match *command {
             Command::Wait => wait(task, call),
-            Command::Wake => on_guarded(task, call, &words(call), |_, call| Ok(direct(call))),
+            Command::Wake => on_guarded(task, call, words, |_, call| Ok(direct(call))),
             Command::WakeOp => {
                 let r = write_word(task, call);
                 task.log.wrote(call.args[4], 4);
                 r
             }
             Command::Lock(_) | Command::TryLock | Command::Unlock(_) if task.traits().together => {
-                let r = on_guarded(task, call, &[call.args[0]], sleep);
+                let r = on_guarded(task, call, words, sleep);
                 // The kernel has written the word, which a replay does not ask.
                 if matches!(r, Ok(0)) {
                     task.log.wrote(call.args[0], 4);
@@ -135,14 +134,7 @@ impl Operation for Waitv {
     }
 
     fn perform(task: &mut Task, call: &Call, (): &mut ()) -> Result<i64> {
-        /// `struct futex_waitv`, the place of its word's address, and the most of them in a call.
-        const ENTRY: (u64, u64, u64) = (24, 8, 128);
-        let entries = call.args[1].min(ENTRY.2);
-        let at = |i| call.args[0].wrapping_add(ENTRY.0 * i + ENTRY.1);
-        let words: Vec<u64> = (0..entries)
-            .filter_map(|i| task.read_u64(at(i)).ok())
-            .collect();
-        on_guarded(task, call, &words, sleep)
+        on_guarded(task, call, listed_words, sleep)
     }
 }
 
@@ -164,15 +156,24 @@ fn wait(task: &mut Task, call: &Call) -> Result<i64> {
         }
         Ok(_) => {}
     }
-    on_guarded(task, call, &[call.args[0]], sleep)
+    on_guarded(task, call, words, sleep)
 }
 
 /// The words by which a call names its waiters.
-fn words(call: &Call) -> SmallVec<[u64; 2]> {
+fn words(_: &Task, call: &Call) -> Vec<u64> {
     match call.int(1) & COMMAND {
-        REQUEUE | CMP_REQUEUE => [call.args[0], call.args[4]].into_iter().collect(),
-        _ => [call.args[0]].into_iter().collect(),
+        REQUEUE | CMP_REQUEUE => vec![call.args[0], call.args[4]],
+        _ => vec![call.args[0]],
     }
+}
+
+/// The words of futex_waitv(2).
+fn listed_words(task: &Task, call: &Call) -> Vec<u64> {
+    /// `struct futex_waitv`, the place of its word's address, and the most of them in a call.
+    const ENTRY: (u64, u64, u64) = (24, 8, 128);
+    let at = |i| call.args[0].wrapping_add(ENTRY.0 * i + ENTRY.1);
+    let entries = 0..call.args[1].min(ENTRY.2);
+    entries.filter_map(|i| task.read_u64(at(i)).ok()).collect()
 }
 
 /// Makes a call again whose words lie on pages with code, which another thread may guard at any moment.
@@ -181,15 +182,16 @@ fn words(call: &Call) -> SmallVec<[u64; 2]> {
 fn on_guarded(
     task: &mut Task,
     call: &Call,
-    words: &[u64],
+    words: fn(&Task, &Call) -> Vec<u64>,
     make: fn(&mut Task, &Call) -> Result<i64>,
 ) -> Result<i64> {
     const FAULT: i64 = -(libc::EFAULT as i64);
     let mut result = make(task, call)?;
     let mut before = None;
     while result == FAULT {
+        let words = words(task, call);
         let mut memory = task.machine().memory();
-        for &word in words {
+        for word in words {
             memory.unguard(word, word.saturating_add(4))?;
         }
         // Another thread may have opened the page since the kernel looked at it.

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use relive_trace::{Ending, Kind, Syscall};
 
 use super::hints::What;
-use crate::call::answer::Answer;
+use crate::call::answer::child_index;
 use crate::course::Note;
 use crate::failure::{Failure, Result};
 use crate::tape::{Tape, TapeIn};
@@ -94,10 +94,8 @@ pub fn bound(
             } => {
                 let step = decided(tape, hint);
                 if ticks < tick {
-                    return Ok(match hint(What::Moment(tape.moments)) {
-                        Some(at) => whole(ticks, tick, at),
-                        None => part(tape.behind, ticks, (tick, end), step),
-                    });
+                    let moment = hint(What::Moment(tape.moments));
+                    return Ok(part(tape.behind, ticks, (tick, end), step, moment));
                 }
                 match step {
                     Some(step) if step > tick => tape.behind.0 = tick,
@@ -168,21 +166,16 @@ pub fn bound(
     else {
         return Ok(event);
     };
-    let at = hint(What::Moment(tape.moments));
+    let moment = hint(What::Moment(tape.moments));
     if begin > 0 && ticks < next.ticks {
-        let next = (next.ticks, begin);
-        let part = match at {
-            Some(at) => whole(ticks, next.0, at),
-            None => part(behind, ticks, next, step),
-        };
-        match part {
+        match part(behind, ticks, (next.ticks, begin), step, moment) {
             // It comes to its event by itself.
-            Bound::Tick { ticks, .. } if waits && ticks == next.0 => {}
+            Bound::Tick { ticks, .. } if waits && ticks == next.ticks => {}
             part => return Ok(part),
         }
     }
-    let begin = match (at, step) {
-        (Some(at), _) => at,
+    let begin = match (moment, step) {
+        (Some(moment), _) => moment,
         (None, Some(step)) if ticks < step || (behind.0 < next.ticks && next.ticks <= step) => {
             behind.1
         }
@@ -208,7 +201,7 @@ fn found_a_change(nr: u32, result: i64) -> bool {
 fn newborn(call: &Syscall<'_>) -> Option<(u32, u32)> {
     let makes = matches!(i64::from(call.nr), libc::SYS_clone | libc::SYS_clone3);
     let id = u32::try_from(call.result).ok()?;
-    (makes && id > 0).then(|| (Answer::of(call).child_index(), id))
+    (makes && id > 0).then(|| (child_index(call.extra), id))
 }
 
 /// The decision for the way that the thread is on: one for a way before it, if that reaches so far.
@@ -232,14 +225,22 @@ const PARTS: u64 = 16;
 
 /// The next part of the way from the tick and moment behind a thread, which is at tick `now`, to those that come
 /// next. On the way it is taken to run evenly, or as a search has decided: at its begin up to tick `step`, at
-/// its end behind that.
-fn part(behind: (u64, u64), now: u64, next: (u64, u64), step: Option<u64>) -> Bound {
+/// its end behind that; or all of it at one `moment`.
+fn part(
+    behind: (u64, u64),
+    now: u64,
+    next: (u64, u64),
+    step: Option<u64>,
+    moment: Option<u64>,
+) -> Bound {
     let ((from, since), (to, at)) = (behind, next);
-    if let Some(step) = step {
-        let (to, at) = match now < step {
-            true => (to.min(step), since),
-            false => (to, at),
-        };
+    let decided = match (moment, step) {
+        (Some(moment), _) => Some((to, moment)),
+        (None, Some(step)) if now < step => Some((to.min(step), since)),
+        (None, Some(_)) => Some((to, at)),
+        (None, None) => None,
+    };
+    if let Some((to, at)) = decided {
         return Bound::Tick {
             ticks: to.min(now + LONGEST),
             at,
@@ -255,21 +256,13 @@ fn part(behind: (u64, u64), now: u64, next: (u64, u64), step: Option<u64>) -> Bo
     Bound::Tick { ticks, at }
 }
 
-/// The next part of a way that the thread goes at one moment.
-fn whole(now: u64, to: u64, at: u64) -> Bound {
-    Bound::Tick {
-        ticks: to.min(now + LONGEST),
-        at,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     /// The tick and the moment of the next part.
     fn next(behind: (u64, u64), now: u64, next: (u64, u64)) -> (u64, u64) {
-        match part(behind, now, next, None) {
+        match part(behind, now, next, None, None) {
             Bound::Tick { ticks, at } => (ticks, at),
             other => panic!("{other:?}"),
         }

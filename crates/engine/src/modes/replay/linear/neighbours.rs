@@ -117,22 +117,30 @@ pub fn changes(
     let is_still = first == last;
     let late = (!is_still).then_some((here, first));
     let early = (here, if is_still { last + 1 } else { last });
+    let later = |thread, event: Vec<u64>, moment| {
+        let event = event.into_iter().map(What::Event);
+        let decision = event.map(|what| (place(thread, what), moment + 1));
+        decision.collect::<NewDecisions>()
+    };
     // It came to its call before the end of the thread that it follows there, which took longer than it seems.
     if let Some((ended, came)) = path.followed(at.moments)
         && let Some((event, began)) = threads.get(&ended).and_then(Path::last_event)
         && began < came
     {
-        let event = event.into_iter().map(What::Event);
-        all.push_back(event.map(|what| (place(ended, what), came + 1)).collect());
+        all.push_back(later(ended, event, came));
     }
     all.extend(late.map(|late| vec![late]));
     all.push_back(vec![early]);
     // Others, which were on a longer way, stored when it set out on its own.
     let others = threads.iter().filter(|&(&thread, _)| thread != at.thread);
+    // Where another one was at a moment: the moments behind it, and its way.
+    let at_moment = |thread: u32, moment| {
+        let passed = threads[&thread].passed(moment);
+        (thread, passed, threads[&thread].way(passed))
+    };
     let mut beside: Vec<_> = others
         .clone()
-        .map(|(&thread, other)| (thread, other.passed(way.from.1), other))
-        .map(|(thread, passed, other)| (thread, passed, other.way(passed)))
+        .map(|(&thread, _)| at_moment(thread, way.from.1))
         .filter(|(.., theirs)| theirs.from.1 < way.from.1 && way.from.1 < theirs.until.1)
         .collect();
     beside.sort_by_key(|(.., theirs)| theirs.until.1);
@@ -163,9 +171,8 @@ pub fn changes(
     );
     all.extend(lost.map(|(moments, tick)| vec![(place(at.thread, What::Way(moments)), tick + 1)]));
     // Another one lost the processor there, in front of a store that it seems to have made afterwards.
-    for (&thread, other) in others.clone() {
-        let passed = other.passed(way.until.1);
-        let theirs = other.way(passed);
+    for (&thread, _) in others.clone() {
+        let (_, passed, theirs) = at_moment(thread, way.until.1);
         if theirs.from.0 == theirs.until.0 && theirs.from.1 < theirs.until.1 {
             all.push_back(vec![(place(thread, What::Way(passed)), theirs.from.0 + 1)]);
         }
@@ -178,9 +185,7 @@ pub fn changes(
         .collect();
     ended.sort_by_key(|(_, (_, began))| Reverse(*began));
     for (thread, (event, _)) in ended.into_iter().take(ENDED) {
-        let event = event.into_iter().map(What::Event);
-        let later = event.map(|what| (place(thread, what), way.until.1 + 1));
-        all.push_back(later.collect());
+        all.push_back(later(thread, event, way.until.1));
     }
     // The event of another one happened sooner than at its end.
     for (&thread, other) in others.clone() {
@@ -191,10 +196,9 @@ pub fn changes(
     }
     // Others went less or more evenly than they are taken to have.
     let mut alone = Vec::new();
-    for (&thread, other) in others {
+    for (&thread, _) in others {
         for (moment, mine, far) in [(way.until.1, late, true), (way.from.1, Some(early), false)] {
-            let passed = other.passed(moment);
-            let theirs = other.way(passed);
+            let (_, passed, theirs) = at_moment(thread, moment);
             if theirs.until.0 > theirs.from.0 {
                 let tick = if far { theirs.until.0 } else { theirs.from.0 };
                 let change = (place(thread, What::Way(passed)), tick);
