@@ -72,15 +72,16 @@ pub enum Error {
     },
     /// The format's major version is not ours.
     #[error(
-        "{path} has trace format {found} (recorded by relive {recorder}) and this relive reads format {supported}: use a relive that reads {found}"
+        "{path} has trace format {found} (recorded by relive {recorder}) and this relive reads formats {} and {}: use a relive that reads {found}",
+        .supported[0], .supported[1]
     )]
     Version {
         /// The manifest.
         path: PathBuf,
         /// The trace's format.
         found: Version,
-        /// The format of this crate.
-        supported: Version,
+        /// The formats of this crate.
+        supported: [Version; 2],
         /// The version of the program that made the trace.
         recorder: String,
     },

@@ -1,5 +1,5 @@
-//! The folder of a trace with its session images: made as a whole, beside the recording, which it only
-//! repeats. It must never change the recording.
+//! The folders of a trace with session images, each made as a whole: `index` lies beside the recording and
+//! only repeats it, with `begin` an excerpt begins. Making them must never change the recording.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
@@ -12,18 +12,48 @@ use crate::error::{Error, Result};
 use crate::pages::{PAGE, PageReader, PageWriter};
 use crate::session::{ImageHead, MemorySum, SessionImage, read_head};
 
-/// Name of the folder in a trace.
-const NAME: &str = "index";
-/// The same while it is made: a crash may leave it behind.
+/// The index while it is made: a crash may leave it behind.
 pub const UNFINISHED_INDEX: &str = ".index";
 /// Name of the file of pages.
 const PAGES: &str = "pages";
 const SUFFIX: &str = ".image";
 
-/// The index of the trace in a folder.
-#[must_use]
-pub fn index_folder(trace: &Path) -> PathBuf {
-    trace.join(NAME)
+/// A folder of session images in a trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ImageSet {
+    /// Images that repeat the recording.
+    Index,
+    /// Images with which an excerpt begins.
+    Begin,
+}
+
+impl ImageSet {
+    /// The folder in this trace.
+    #[must_use]
+    pub fn folder(self, trace: &Path) -> PathBuf {
+        trace.join(match self {
+            Self::Index => "index",
+            Self::Begin => "begin",
+        })
+    }
+
+    /// The same while it is made.
+    fn unfinished(self, trace: &Path) -> PathBuf {
+        trace.join(match self {
+            Self::Index => UNFINISHED_INDEX,
+            Self::Begin => ".begin",
+        })
+    }
+
+    /// Removes the folder. Whether there was one.
+    fn remove(self, trace: &Path) -> Result<bool> {
+        let folder = self.folder(trace);
+        match std::fs::remove_dir_all(&folder) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(Error::write(&folder, error)),
+        }
+    }
 }
 
 /// The name of an image of an index.
@@ -37,7 +67,7 @@ pub fn image_name(process: u32, work: u64) -> String {
 /// # Errors
 /// The folder cannot be read, or holds something else under an image's name.
 pub fn indexed(trace: &Path) -> Result<Vec<ImageHead>> {
-    let folder = index_folder(trace);
+    let folder = ImageSet::Index.folder(trace);
     let failed = |error| Error::read(&folder, error);
     let entries = match std::fs::read_dir(&folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -68,17 +98,13 @@ pub fn indexed(trace: &Path) -> Result<Vec<ImageHead>> {
 /// # Errors
 /// It cannot be removed.
 pub fn remove_index(trace: &Path) -> Result<bool> {
-    let folder = index_folder(trace);
-    match std::fs::remove_dir_all(&folder) {
-        Ok(()) => Ok(true),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(Error::write(&folder, error)),
-    }
+    ImageSet::Index.remove(trace)
 }
 
-/// Makes the index of a trace. It takes the place of an older one when it is finished.
+/// Makes a folder of session images. It takes the place of an older one when it is finished.
 pub struct IndexWriter {
     trace: PathBuf,
+    set: ImageSet,
     /// The new folder; its lock keeps others away.
     folder: PathBuf,
     _lock: File,
@@ -93,8 +119,8 @@ impl IndexWriter {
     ///
     /// # Errors
     /// The trace cannot be written, or another process is making its index.
-    pub fn create(trace: &Path) -> Result<Self> {
-        let folder = trace.join(UNFINISHED_INDEX);
+    pub fn create(trace: &Path, set: ImageSet) -> Result<Self> {
+        let folder = set.unfinished(trace);
         let failed = |error| Error::write(&folder, error);
         match DirBuilder::new().mode(0o700).create(&folder) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -118,6 +144,7 @@ impl IndexWriter {
         let pages = PageWriter::create(&folder.join(PAGES), id)?;
         Ok(Self {
             trace: trace.to_owned(),
+            set,
             folder,
             _lock: lock,
             id,
@@ -136,6 +163,12 @@ impl IndexWriter {
         }
     }
 
+    /// The number that its images have in common.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        self.id
+    }
+
     /// Bytes of the index so far.
     #[must_use]
     pub fn length(&self) -> u64 {
@@ -149,9 +182,9 @@ impl IndexWriter {
     pub fn finish(mut self) -> Result<u64> {
         self.pages.flush()?;
         let length = self.length();
-        remove_index(&self.trace)?;
+        self.set.remove(&self.trace)?;
         let failed = |error| Error::write(&self.folder, error);
-        std::fs::rename(&self.folder, index_folder(&self.trace)).map_err(failed)?;
+        std::fs::rename(&self.folder, self.set.folder(&self.trace)).map_err(failed)?;
         Ok(length)
     }
 }
@@ -206,8 +239,8 @@ impl ImageReader {
     ///
     /// # Errors
     /// There is none, or it is damaged.
-    pub fn open(trace: &Path, process: u32, work: u64) -> Result<Self> {
-        let folder = index_folder(trace);
+    pub fn open(trace: &Path, set: ImageSet, process: u32, work: u64) -> Result<Self> {
+        let folder = set.folder(trace);
         let path = folder.join(image_name(process, work));
         let image = SessionImage::read(&path)?;
         let pages = PageReader::open(&folder.join(PAGES))?;
@@ -219,6 +252,12 @@ impl ImageReader {
             });
         }
         Ok(Self { image, pages, path })
+    }
+
+    /// The number that it has in common with the others of its folder.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        self.image.id
     }
 
     /// Its position and form.
@@ -287,7 +326,7 @@ mod tests {
 
     fn read(trace: &Path, event: u64) -> Result<Vec<(u64, Vec<u8>)>> {
         let mut all = Vec::new();
-        ImageReader::open(trace, 0, event * 100)?.pages(|addr, bytes| {
+        ImageReader::open(trace, ImageSet::Index, 0, event * 100)?.pages(|addr, bytes| {
             all.push((addr, bytes.to_vec()));
             Ok::<(), Error>(())
         })?;
@@ -297,7 +336,7 @@ mod tests {
     /// An index of two images, of which the second has many pages.
     fn sample() -> tempfile::TempDir {
         let base = tempfile::tempdir().unwrap();
-        let mut index = IndexWriter::create(base.path()).unwrap();
+        let mut index = IndexWriter::create(base.path(), ImageSet::Index).unwrap();
         let mut image = index.image(head(3), b"state".to_vec());
         let three = [page(1), page(0), page(2)].concat();
         image.add(0x10000, &three, true).unwrap();
@@ -328,8 +367,8 @@ mod tests {
         let all = read(base.path(), 9).unwrap();
         let bytes: usize = all.iter().map(|(_, bytes)| bytes.len()).sum();
         assert_eq!(bytes, 99 * PAGE);
-        let pages = PageReader::open(&index_folder(base.path()).join(PAGES)).unwrap();
-        let blocks = std::fs::metadata(index_folder(base.path()).join(PAGES)).unwrap();
+        let pages = PageReader::open(&ImageSet::Index.folder(base.path()).join(PAGES)).unwrap();
+        let blocks = std::fs::metadata(ImageSet::Index.folder(base.path()).join(PAGES)).unwrap();
         assert!(blocks.len() < 100 * PAGE as u64 && pages.id != 0);
         assert!(remove_index(base.path()).unwrap() && !remove_index(base.path()).unwrap());
         assert!(indexed(base.path()).unwrap().is_empty());
@@ -340,7 +379,7 @@ mod tests {
         let base = sample();
         let whole = read(base.path(), 9).unwrap();
         for name in [PAGES.to_owned(), image_name(0, 900)] {
-            let path = index_folder(base.path()).join(name);
+            let path = ImageSet::Index.folder(base.path()).join(name);
             let good = std::fs::read(&path).unwrap();
             for at in 0..good.len() {
                 let mut bad = good.clone();
@@ -364,19 +403,19 @@ mod tests {
         std::fs::write(&kept, "x").unwrap();
         let link = |name: &str| std::os::unix::fs::symlink(other.path(), base.path().join(name));
         link(UNFINISHED_INDEX).unwrap();
-        assert!(IndexWriter::create(base.path()).is_err());
+        assert!(IndexWriter::create(base.path(), ImageSet::Index).is_err());
         std::fs::remove_file(base.path().join(UNFINISHED_INDEX)).unwrap();
-        link(NAME).unwrap();
-        IndexWriter::create(base.path()).unwrap().finish().unwrap();
-        assert!(kept.exists() && !index_folder(base.path()).is_symlink());
+        link("index").unwrap();
+        IndexWriter::create(base.path(), ImageSet::Index).unwrap().finish().unwrap();
+        assert!(kept.exists() && !ImageSet::Index.folder(base.path()).is_symlink());
     }
 
     #[test]
     fn two_do_not_make_one_index() {
         let base = tempfile::tempdir().unwrap();
-        let first = IndexWriter::create(base.path()).unwrap();
-        assert!(IndexWriter::create(base.path()).is_err());
+        let first = IndexWriter::create(base.path(), ImageSet::Index).unwrap();
+        assert!(IndexWriter::create(base.path(), ImageSet::Index).is_err());
         drop(first);
-        IndexWriter::create(base.path()).unwrap();
+        IndexWriter::create(base.path(), ImageSet::Index).unwrap();
     }
 }

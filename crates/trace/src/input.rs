@@ -139,6 +139,30 @@ impl Input {
         self.file.as_deref()
     }
 
+    /// All pieces.
+    pub(crate) fn pieces(&self) -> &[Piece] {
+        &self.pieces
+    }
+
+    /// The piece that a byte is in.
+    pub(crate) fn piece_at(&self, offset: u64) -> usize {
+        self.pieces.partition_point(|piece| piece.end <= offset)
+    }
+
+    /// The pieces that a range touches.
+    pub(crate) fn touched(&self, offset: u64, length: u64) -> Result<Range<usize>> {
+        let end = self.end(offset, length)?;
+        Ok(self.piece_at(offset)..self.piece_at(end - 1) + 1)
+    }
+
+    /// The end of a range of the store, which is not empty.
+    fn end(&self, offset: u64, length: u64) -> Result<u64> {
+        offset
+            .checked_add(length)
+            .filter(|end| length > 0 && *end <= self.length())
+            .ok_or_else(|| self.damaged("an event refers to bytes that it does not hold"))
+    }
+
     /// The unchecked pieces that a range touches: index and byte range of each.
     ///
     /// # Errors
@@ -148,11 +172,8 @@ impl Input {
         offset: u64,
         length: u64,
     ) -> Result<impl Iterator<Item = (usize, Range<u64>)>> {
-        let end = offset
-            .checked_add(length)
-            .filter(|end| length > 0 && *end <= self.length())
-            .ok_or_else(|| self.damaged("an event refers to bytes that it does not hold"))?;
-        let first = self.pieces.partition_point(|piece| piece.end <= offset);
+        let end = self.end(offset, length)?;
+        let first = self.piece_at(offset);
         let starts = move |i: usize| match i {
             0 => 0,
             i => self.pieces[i - 1].end,

@@ -8,6 +8,7 @@
 //! | `tapes` | every thread's events, as checksummed, compressed chunks ([`TraceWriter`], [`Trace`]) |
 //! | `files/<blake3>` | copies of the files that the guest mapped ([`FileStore`]) |
 //! | `index/` | session images, from which replays go on ([`IndexWriter`], [`ImageReader`]) |
+//! | `begin/` | session images, with which an excerpt begins ([`Excerpt`]) |
 //! | `input`, `input.sums` | bytes that the guest read, which events refer to ([`Input`]) |
 //!
 //! A *tape* is one thread's history: a byte stream of self-delimiting [`Event`]s in order.
@@ -25,8 +26,10 @@ mod bytes;
 mod chunk;
 mod codec;
 mod cursor;
+mod cut;
 mod error;
 mod event;
+mod excerpt;
 mod file_id;
 mod files;
 mod image;
@@ -53,13 +56,15 @@ pub use bytes::Bytes;
 pub use chunk::CHUNK_RAW_MAX;
 pub use codec::{Decoder, Encoder};
 pub use cursor::{BLOB_MAX, DecodeError};
+pub use cut::{TapePart, copy_parts};
 pub use error::{Error, Result};
+pub use excerpt::{BeginProcess, BeginTape, Excerpt};
 pub use event::{Args, Ending, Event, Kind, Origin, Signal, Start, Syscall, TapeId};
 pub use file_id::FileId;
 pub use files::{FileStore, KeptPart};
 pub use image::{Image, MapKind, MapOp, StreamFd};
 pub use index::{
-    ImageReader, ImageWriter, IndexWriter, UNFINISHED_INDEX, image_name, index_folder, indexed,
+    ImageReader, ImageSet, ImageWriter, IndexWriter, UNFINISHED_INDEX, image_name, indexed,
     remove_index,
 };
 pub use input::{INPUT_MAX, Input, PIECE_MAX, Piece, input_path, input_sum};
@@ -73,6 +78,6 @@ pub use refs::{InputRef, Refs, RefsIter};
 pub use session::ImageHead;
 pub use short::{Short, WIDE};
 pub use tape::{Outline, TapeMark, TapeReader};
-pub use version::{FORMAT, Version};
+pub use version::{EXCERPT_FORMAT, FORMAT, Version};
 pub use writer::{Counters, TraceWriter};
 pub use writes::{Writes, WritesIter};

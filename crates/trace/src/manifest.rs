@@ -12,8 +12,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::bytes::Bytes;
 use crate::error::{Error, Result};
+use crate::excerpt::Excerpt;
 use crate::files::{create_private, open_regular};
-use crate::version::{FORMAT, Version};
+use crate::version::{EXCERPT_FORMAT, FORMAT, Version};
 
 /// Name of the manifest in a trace.
 const NAME: &str = "manifest.json";
@@ -59,6 +60,9 @@ pub struct Manifest {
     /// Seed of the chaos schedule; absent if the schedule was the ordinary, fair one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chaos_seed: Option<u64>,
+    /// Where the recording begins, if not with its program: there in an excerpt, and only there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub excerpt: Option<Excerpt>,
     /// The recording was ended in order.
     pub complete: bool,
     /// Length of the tapes file once it is complete.
@@ -169,6 +173,7 @@ impl Manifest {
             recorder: Recorder::Serial,
             sites: Vec::new(),
             chaos_seed: None,
+            excerpt: None,
             complete: false,
             tapes_length: None,
             input_length: None,
@@ -184,6 +189,16 @@ impl Manifest {
             input_length: None,
             summary: None,
             ..self
+        }
+    }
+
+    /// An excerpt of this recording, not complete yet; it is none before it says where it begins.
+    #[must_use]
+    pub fn of_excerpt(&self) -> Self {
+        Self {
+            format: EXCERPT_FORMAT,
+            excerpt: None,
+            ..self.clone().begun()
         }
     }
 
@@ -231,11 +246,11 @@ impl Manifest {
             Ok(promise) => promise,
             Err(source) => return Err(Error::Manifest { path, source }),
         };
-        if promise.format.major != FORMAT.major {
+        if ![FORMAT.major, EXCERPT_FORMAT.major].contains(&promise.format.major) {
             return Err(Error::Version {
                 path,
                 found: promise.format,
-                supported: FORMAT,
+                supported: [FORMAT, EXCERPT_FORMAT],
                 recorder: promise
                     .relive
                     .as_ref()
@@ -244,7 +259,28 @@ impl Manifest {
                     .to_owned(),
             });
         }
-        serde_json::from_slice(text).map_err(|source| Error::Manifest { path, source })
+        let manifest: Self = match serde_json::from_slice(text) {
+            Ok(manifest) => manifest,
+            Err(source) => return Err(Error::Manifest { path, source }),
+        };
+        match manifest.check() {
+            Ok(()) => Ok(manifest),
+            Err(what) => Err(Error::Damaged { path, what }),
+        }
+    }
+
+    /// Whether it could be the manifest of a recording; if not, why.
+    fn check(&self) -> std::result::Result<(), &'static str> {
+        match (&self.excerpt, self.format.major == EXCERPT_FORMAT.major) {
+            (None, false) => Ok(()),
+            (Some(_), true) if !self.recorder.is_serial() => {
+                Err("an excerpt of threads that ran at the same time")
+            }
+            (Some(excerpt), true) => excerpt.check(),
+            // So is one that was not written to its end.
+            (None, true) => Err("it does not say where the recording begins"),
+            (Some(_), false) => Err("a whole recording that begins elsewhere"),
+        }
     }
 
     /// Replaces the manifest in `directory`, if any, as a whole.
@@ -362,11 +398,11 @@ mod tests {
 
     #[test]
     fn another_major_version_is_refused_whatever_else_it_says() {
-        let text = br#"{"format": {"major": 2, "minor": 7}, "relive": "9.1", "other": true}"#;
+        let text = br#"{"format": {"major": 3, "minor": 7}, "relive": "9.1", "other": true}"#;
         let error = Manifest::parse(text, PathBuf::from("m")).unwrap_err();
         let message = error.to_string();
         assert!(matches!(error, Error::Version { .. }), "{message}");
-        for part in ["2.7", "9.1", &FORMAT.to_string()] {
+        for part in ["3.7", "9.1", &FORMAT.to_string()] {
             assert!(message.contains(part), "{message}");
         }
     }

@@ -16,6 +16,7 @@ use crate::chunk::{HEADER_LEN, Header};
 use crate::error::{Error, Result};
 use crate::event::TapeId;
 use crate::file_id::FileId;
+use crate::excerpt::Excerpt;
 use crate::files::{FileStore, open_regular};
 use crate::input::Input;
 use crate::manifest::Manifest;
@@ -33,6 +34,8 @@ pub struct Trace {
     tapes: Arc<Tapes>,
     infos: Vec<TapeInfo>,
     index: BTreeMap<TapeId, Arc<[Chunk]>>,
+    /// Of an excerpt, where the tapes go on that were there before.
+    bases: BTreeMap<TapeId, TapeMark>,
     truncated: bool,
     /// The tapes are those that a replay of a sketch has written.
     exact: bool,
@@ -98,7 +101,12 @@ impl Trace {
             .metadata()
             .map_err(|error| Error::read(&path, error))?
             .len();
-        let scan = scan(&file, &path, length)?;
+        let mut scan = scan(&file, &path, length)?;
+        let bases = manifest.excerpt.as_ref().map_or_else(BTreeMap::new, Excerpt::bases);
+        for id in bases.keys() {
+            // A thread may sleep all the time.
+            scan.index.entry(*id).or_default();
+        }
         let mut truncated = scan.torn;
         if let Some(recorded) = manifest.tapes_length {
             if length > recorded {
@@ -129,6 +137,7 @@ impl Trace {
                 whole: manifest.complete && !truncated,
             }),
             manifest,
+            bases,
             truncated,
             exact: false,
         })
@@ -169,7 +178,8 @@ impl Trace {
             path: self.directory.clone(),
             tape: id,
         })?;
-        Ok(TapeReader::new(id, self.tapes.clone(), chunks.clone()))
+        let base = self.base(id);
+        Ok(TapeReader::new(id, self.tapes.clone(), chunks.clone(), &base))
     }
 
     /// A reader at a position of a tape, which was noted when another reader stood there.
@@ -181,7 +191,14 @@ impl Trace {
             path: self.directory.clone(),
             tape: id,
         })?;
-        TapeReader::at_mark(id, self.tapes.clone(), chunks.clone(), mark)
+        let base = self.base(id);
+        TapeReader::at_mark(id, self.tapes.clone(), chunks.clone(), &base, mark)
+    }
+
+    /// The position at which a tape begins: not the first one where an excerpt goes on with it.
+    #[must_use]
+    pub fn base(&self, id: TapeId) -> TapeMark {
+        self.bases.get(&id).copied().unwrap_or_default()
     }
 
     /// A checksum over all tapes: over the heads of their chunks, which have checksums of the rest.
@@ -192,6 +209,22 @@ impl Trace {
             sum.update(&chunk.header.to_bytes());
         }
         sum.digest()
+    }
+
+    /// All chunks in the order in which they were written: the tape of each, and the bytes of events of that
+    /// tape up to its end, in the whole recording.
+    #[must_use]
+    pub fn chunk_ends(&self) -> Vec<(TapeId, u64)> {
+        let mut all = Vec::new();
+        for (id, chunks) in &self.index {
+            let mut end = self.base(*id).offset;
+            for chunk in chunks.iter() {
+                end += u64::from(chunk.header.raw_len);
+                all.push((chunk.offset, *id, end));
+            }
+        }
+        all.sort_unstable();
+        all.into_iter().map(|(_, id, end)| (id, end)).collect()
     }
 
     /// The store of input.

@@ -31,6 +31,8 @@ pub struct TapeReader {
     peeked: Option<Peeked>,
     decoder: Decoder,
     index: u64,
+    /// Bytes of events before the end of `data`, in the whole recording.
+    read: u64,
 }
 
 /// The kept facts of a peeked event: the event itself cannot be stored beside its bytes.
@@ -62,7 +64,13 @@ pub struct Outline {
 }
 
 impl TapeReader {
-    pub(crate) fn new(id: TapeId, tapes: Arc<Tapes>, chunks: Arc<[Chunk]>) -> Self {
+    /// At the beginning of a tape, which is that position of the whole recording.
+    pub(crate) fn new(
+        id: TapeId,
+        tapes: Arc<Tapes>,
+        chunks: Arc<[Chunk]>,
+        base: &TapeMark,
+    ) -> Self {
         Self {
             id,
             tapes,
@@ -71,8 +79,9 @@ impl TapeReader {
             data: Arc::default(),
             at: 0,
             peeked: None,
-            decoder: Decoder::new(),
-            index: 0,
+            decoder: Decoder::at(base.ticks),
+            index: base.event,
+            read: base.offset,
         }
     }
 
@@ -81,16 +90,21 @@ impl TapeReader {
         id: TapeId,
         tapes: Arc<Tapes>,
         chunks: Arc<[Chunk]>,
+        base: &TapeMark,
         mark: &TapeMark,
     ) -> Result<Self> {
-        let mut reader = Self::new(id, tapes, chunks);
-        let mut rest = mark.offset;
+        let mut reader = Self::new(id, tapes, chunks, base);
+        let rest = mark.offset.checked_sub(base.offset);
+        let Some(mut rest) = rest.filter(|_| mark.event >= base.event) else {
+            return Err(reader.damaged("a position before the beginning of its tape"));
+        };
         for chunk in reader.chunks.iter() {
             match rest.checked_sub(chunk.header.raw_len.into()) {
                 Some(behind) => rest = behind,
                 None => break,
             }
             reader.next_chunk += 1;
+            reader.read += u64::from(chunk.header.raw_len);
         }
         if rest != 0 {
             if !reader.read_chunk()? {
@@ -106,13 +120,17 @@ impl TapeReader {
     /// Where it stands: before the event that [`TapeReader::next`] returns.
     #[must_use]
     pub fn mark(&self) -> TapeMark {
-        let read = self.chunks[..self.next_chunk].iter();
-        let read: u64 = read.map(|chunk| u64::from(chunk.header.raw_len)).sum();
         TapeMark {
-            offset: read - (self.data.len() - self.at) as u64,
+            offset: self.offset(),
             event: self.index,
             ticks: self.decoder.ticks(),
         }
+    }
+
+    /// Bytes of events before the one that [`TapeReader::next`] returns.
+    #[must_use]
+    pub fn offset(&self) -> u64 {
+        self.read - (self.data.len() - self.at) as u64
     }
 
     /// Which tape this is.
@@ -250,6 +268,7 @@ impl TapeReader {
         let Some(chunk) = self.chunks.get(self.next_chunk) else {
             return Ok(false);
         };
+        let raw = u64::from(chunk.header.raw_len);
         // An event can be much longer than a chunk: then the buffer must grow in place, not
         // be copied for each chunk, and must not be kept afterwards.
         let rest = self.data.len() - self.at;
@@ -269,6 +288,7 @@ impl TapeReader {
             }
         }
         self.next_chunk += 1;
+        self.read += raw;
         Ok(true)
     }
 

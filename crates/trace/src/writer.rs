@@ -15,6 +15,7 @@ use zstd::bulk::Compressor;
 use crate::chunk::{CHUNK_RAW_MAX, COMPRESSION_LEVEL, HEADER_LEN, Header};
 use crate::error::{Error, Result};
 use crate::event::TapeId;
+use crate::excerpt::Excerpt;
 use crate::files::{self, FileStore, create_private};
 use crate::input::{self, PIECE_LEN, Piece};
 use crate::manifest::{Manifest, Summary};
@@ -195,12 +196,17 @@ impl TraceWriter {
         tapes.into_iter().try_for_each(|tape| self.flush(tape))
     }
 
+    /// Says where an excerpt begins.
+    pub fn begins(&mut self, excerpt: Excerpt) {
+        self.manifest.excerpt = Some(excerpt);
+    }
+
     /// Writes all collected events and marks the trace complete. The two numbers of bytes in
-    /// `summary` are replaced by [`TraceWriter::counters`].
+    /// `summary` are replaced by [`TraceWriter::counters`]; tapes that were cut have none.
     ///
     /// # Errors
     /// When something cannot be written: the trace then stays incomplete, but readable.
-    pub fn finish(mut self, summary: &Summary) -> Result<Manifest> {
+    pub fn finish(mut self, summary: Option<&Summary>) -> Result<Manifest> {
         self.flush_all()?;
         let mut manifest = self.manifest;
         manifest.complete = true;
@@ -212,7 +218,7 @@ impl TraceWriter {
         } else {
             manifest.input_length = Some(self.pieces.end);
         }
-        manifest.summary = Some(Summary {
+        manifest.summary = summary.map(|summary| Summary {
             raw_bytes: self.counters.raw_bytes,
             stored_bytes: self.counters.stored_bytes,
             ..summary.clone()

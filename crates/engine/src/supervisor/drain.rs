@@ -148,7 +148,7 @@ impl Drain {
             stored_bytes: 0,
         };
         self.writer.orders(ORDERED_SITES.of(&self.shm).met());
-        let manifest = self.writer.finish(&summary).map_err(Failure::setup)?;
+        let manifest = self.writer.finish(Some(&summary)).map_err(Failure::setup)?;
         Ok(Recording {
             status,
             timed_out,
@@ -170,7 +170,7 @@ impl Drain {
             wall_ms: self.started.elapsed().as_millis() as u64,
             ..like.clone()
         };
-        self.writer.finish(&summary).map_err(Failure::setup)?;
+        self.writer.finish(Some(&summary)).map_err(Failure::setup)?;
         Ok(())
     }
 

@@ -6,7 +6,7 @@
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
-use relive_trace::{Error, ImageHead, ImageReader, IndexWriter, image_name, index_folder, indexed};
+use relive_trace::{Error, ImageHead, ImageReader, ImageSet, IndexWriter, image_name, indexed};
 use tempfile::TempDir;
 
 const HEAD: ImageHead = ImageHead {
@@ -21,7 +21,7 @@ const HEAD: ImageHead = ImageHead {
 
 static FOLDER: LazyLock<TempDir> = LazyLock::new(|| {
     let base = tempfile::tempdir().expect("a temporary folder");
-    let mut index = IndexWriter::create(base.path()).expect("an index");
+    let mut index = IndexWriter::create(base.path(), ImageSet::Index).expect("an index");
     let mut image = index.image(HEAD, vec![1; 100]);
     for n in 1..100u8 {
         let page = [n; 4096];
@@ -36,7 +36,7 @@ fuzz_target!(|bytes: &[u8]| {
     let Some((which, bytes)) = bytes.split_first() else {
         return;
     };
-    let folder = index_folder(FOLDER.path());
+    let folder = ImageSet::Index.folder(FOLDER.path());
     let name = match which % 2 {
         0 => "pages".to_owned(),
         _ => image_name(HEAD.process, HEAD.work),
@@ -45,7 +45,7 @@ fuzz_target!(|bytes: &[u8]| {
     let good = std::fs::read(&path).expect("it is there");
     std::fs::write(&path, bytes).expect("it can be written");
     let _ = indexed(FOLDER.path());
-    if let Ok(mut image) = ImageReader::open(FOLDER.path(), HEAD.process, HEAD.work) {
+    if let Ok(mut image) = ImageReader::open(FOLDER.path(), ImageSet::Index, HEAD.process, HEAD.work) {
         let mut least = 0;
         let _ = image.pages(|addr, pages| {
             assert!(addr >= least && !pages.is_empty());

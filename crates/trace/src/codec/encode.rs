@@ -21,6 +21,11 @@ impl Encoder {
         Self::default()
     }
 
+    /// Behind an event at this tick.
+    pub(crate) fn at(ticks: u64) -> Self {
+        Self { last_ticks: ticks }
+    }
+
     /// Appends `event` to `out`.
     ///
     /// # Panics

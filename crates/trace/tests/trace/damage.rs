@@ -38,7 +38,7 @@ fn small(complete: bool) -> Small {
         writer.flush_all().unwrap();
     }
     if complete {
-        writer.finish(&summary()).unwrap();
+        writer.finish(Some(&summary())).unwrap();
     }
     Small {
         _base: base,

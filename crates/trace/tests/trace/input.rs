@@ -68,7 +68,7 @@ fn make(lengths: &[usize], complete: bool) -> Made {
         start += n;
     }
     if complete {
-        writer.finish(&common::summary()).unwrap();
+        writer.finish(Some(&common::summary())).unwrap();
     }
     Made { base, bytes }
 }

@@ -177,6 +177,6 @@ fn make_present_version() {
         writer.append(TapeId::new(0, 0), part).unwrap();
         writer.flush(TapeId::new(0, 0)).unwrap();
     }
-    writer.finish(&common::summary()).unwrap();
+    writer.finish(Some(&common::summary())).unwrap();
     std::fs::write(folder.join("expected.txt"), text(&directory)).unwrap();
 }

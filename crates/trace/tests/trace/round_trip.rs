@@ -44,7 +44,7 @@ fn a_trace_says_what_it_was_told() {
 
     writer.flush(TapeId::new(0, 0)).unwrap();
     assert_eq!(writer.counters().raw_bytes, bytes.len() as u64);
-    let finished = writer.finish(&summary()).unwrap();
+    let finished = writer.finish(Some(&summary())).unwrap();
 
     let trace = Trace::open(&directory).unwrap();
     assert_eq!(*trace.manifest(), finished);
@@ -72,7 +72,7 @@ fn recordings_are_private() {
     let base = folder();
     let directory = base.path().join("trace");
     let writer = TraceWriter::create(&directory, &manifest()).unwrap();
-    writer.finish(&summary()).unwrap();
+    writer.finish(Some(&summary())).unwrap();
     for (name, mode) in [
         ("", 0o700),
         ("files", 0o700),
@@ -104,7 +104,7 @@ fn an_event_longer_than_many_chunks() {
     let mut writer = TraceWriter::create(&directory, &manifest()).unwrap();
     let id = TapeId::new(2, 1);
     writer.append(id, &encode(&events)).unwrap();
-    writer.finish(&summary()).unwrap();
+    writer.finish(Some(&summary())).unwrap();
     let trace = Trace::open(&directory).unwrap();
     assert!(trace.tapes()[0].stored_bytes < trace.tapes()[0].raw_bytes);
     assert_eq!(trace.tapes()[0].chunks, 9);
@@ -122,7 +122,7 @@ fn a_clone_goes_its_own_way() {
         writer.append(id, part).unwrap();
         writer.flush(id).unwrap();
     }
-    writer.finish(&summary()).unwrap();
+    writer.finish(Some(&summary())).unwrap();
     let mut reader = Trace::open(&directory).unwrap().tape(id).unwrap();
     for (index, expected) in events.iter().enumerate() {
         let mut snapshot = reader.clone();
@@ -146,7 +146,7 @@ fn a_tape_of_a_complete_trace_may_not_end_inside_an_event() {
         writer.append(id, &bytes[..bytes.len() - 1]).unwrap();
         writer.flush_all().unwrap();
         if complete {
-            writer.finish(&summary()).unwrap();
+            writer.finish(Some(&summary())).unwrap();
         }
         let mut reader = Trace::open(&directory).unwrap().tape(id).unwrap();
         for _ in 1..common::sample().len() {
@@ -210,7 +210,7 @@ proptest! {
         }
         writer.flush_all().unwrap();
         if finish {
-            writer.finish(&summary()).unwrap();
+            writer.finish(Some(&summary())).unwrap();
         }
         let trace = Trace::open(&directory).unwrap();
         for (thread, events) in tapes.iter().enumerate() {
