@@ -27,7 +27,7 @@ pub use replaying::{
 pub use rpc::{RpcArgs, RpcCausalityArgs, RpcCommand, RpcDiffArgs, RpcDumpArgs};
 pub use stats::StatsFormat;
 use texts::*;
-pub use traces::{DumpArgs, IndexArgs, InfoArgs, LsArgs, PackArgs, UnpackArgs};
+pub use traces::{DumpArgs, IndexArgs, InfoArgs, LsArgs, PackArgs, SplitArgs, UnpackArgs};
 pub use values::Function;
 
 /// The whole command line.
@@ -84,6 +84,9 @@ pub enum Command {
     /// Let debuggers open a long recording at its end at once
     #[command(long_about = INDEX, after_help = INDEX_AFTER)]
     Index(IndexArgs),
+    /// Make a part of a recording a recording of its own
+    #[command(long_about = SPLIT, after_help = SPLIT_AFTER)]
+    Split(SplitArgs),
     /// Pack a recording into one file for another machine
     #[command(long_about = PACK, after_help = PACK_AFTER)]
     Pack(PackArgs),

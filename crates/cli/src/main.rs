@@ -42,6 +42,7 @@ mod rpc;
 mod run;
 mod scan;
 mod shard;
+mod split;
 mod stats;
 mod syscall;
 mod traces;
@@ -112,6 +113,7 @@ fn execute(command: &Command) -> Result<EndStatus, Failure> {
         Command::Ls(args) => ls::execute(args),
         Command::Info(args) => info::execute(args),
         Command::Index(args) => index::execute(args),
+        Command::Split(args) => split::execute(args),
         Command::Dump(args) => dump::execute(args),
         Command::Rpc(command) => rpc::execute(command),
         Command::Demo => demo::execute(),

@@ -3,15 +3,13 @@
 //! that is read may come from a stranger: it must be checked before anything is made of it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Display;
-
 use relive_host::cpu;
 use relive_host::layout::FS_END;
-use relive_trace::TapeMark;
+use relive_trace::{ImageSet, TapeId, TapeMark};
 use serde::{Deserialize, Serialize};
 
 use crate::encoding;
-use crate::failure::{Failure, Result};
+use crate::failure::Failure;
 use crate::guide::point::Point;
 use crate::memory::plain_memory::MemoryState;
 use crate::process::state::ProcessState;
@@ -88,18 +86,63 @@ pub struct TrackState {
     pub stack: u64,
 }
 
-fn damaged(what: &str) -> Failure {
-    useless(format!("a session image is damaged: {what}"))
+/// Why a session image gives no process.
+#[derive(Debug, thiserror::Error)]
+pub enum Refused {
+    /// The image cannot be used, for this reason.
+    #[error("{0}")]
+    Image(String),
+    /// Something else failed.
+    #[error("{0}")]
+    Failed(#[from] Failure),
 }
 
-/// An index cannot be used, for this reason; the recording can without it.
-pub fn useless(why: impl Display) -> Failure {
-    Failure::setup(format!(
-        "{why}. That is of its index: `relive index` makes it anew, `relive index --remove` removes it"
-    ))
+impl Refused {
+    /// The image is damaged: how.
+    pub fn damaged(what: &str) -> Self {
+        Self::Image(format!("a session image is damaged: {what}"))
+    }
+
+    /// The failure of a replay that was to begin with an image of this set.
+    #[must_use]
+    pub fn failure(self, set: ImageSet) -> Failure {
+        match (self, set) {
+            (Self::Failed(failure), _) => failure,
+            (Self::Image(why), ImageSet::Index) => Failure::setup(format!(
+                "{why}. That is of its index: `relive index` makes it anew, `relive index --remove` removes it"
+            )),
+            (Self::Image(why), ImageSet::Begin) => Failure::setup(format!(
+                "{why}. This recording begins with that image: copy it again, or split it anew"
+            )),
+        }
+    }
+}
+
+impl From<relive_trace::Error> for Refused {
+    fn from(error: relive_trace::Error) -> Self {
+        Self::Image(error.to_string())
+    }
+}
+
+type Result<T> = std::result::Result<T, Refused>;
+
+fn damaged(what: &str) -> Refused {
+    Refused::damaged(what)
 }
 
 impl SessionState {
+    /// Where its threads stand on their tapes, and the process on its schedule, in the order of tapes.
+    #[must_use]
+    pub fn marks(&self) -> BTreeMap<TapeId, TapeMark> {
+        let process = self.process.index;
+        let of = |t: &ThreadState| {
+            let tape = t.tape.as_ref()?;
+            Some((TapeId::new(process, t.task.index), tape.mark))
+        };
+        let schedule = self.schedule.map(|mark| (TapeId::schedule(process), mark));
+        self.threads.iter().filter_map(of).chain(schedule).collect()
+    }
+
     /// From the bytes of an image.
     ///
     /// # Errors

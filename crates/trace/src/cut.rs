@@ -39,24 +39,6 @@ impl TapePart {
         self.to.is_some_and(|to| reader.position() >= to)
     }
 
-    /// Hands out all its events.
-    ///
-    /// # Errors
-    /// The trace is damaged, or `each` fails.
-    pub fn each<E: From<Error>>(
-        &self,
-        trace: &Trace,
-        mut each: impl FnMut(&Event<'_>) -> std::result::Result<(), E>,
-    ) -> std::result::Result<(), E> {
-        let mut reader = self.reader(trace)?;
-        while !self.ends(&reader) {
-            match reader.next()? {
-                Some(event) => each(&event)?,
-                None => break,
-            }
-        }
-        Ok(())
-    }
 }
 
 /// Copies parts of tapes of a trace, at most one of each tape, into a new one, with the pieces of input that
@@ -67,7 +49,13 @@ impl TapePart {
 pub fn copy_parts(trace: &Trace, parts: &[TapePart], to: &mut TraceWriter) -> Result<()> {
     let mut input = KeptInput::new(trace.input());
     for part in parts {
-        part.each(trace, |event| input.keep(event))?;
+        let mut reader = part.reader(trace)?;
+        while !part.ends(&reader) {
+            match reader.next()? {
+                Some(event) => input.keep(&event)?,
+                None => break,
+            }
+        }
     }
     input.copy(to)?;
     let mut copies = BTreeMap::new();

@@ -139,6 +139,24 @@ impl FileStore {
         })
     }
 
+    /// Has a copy of another store too: by a second name where the file system can.
+    ///
+    /// # Errors
+    /// The other store lacks it or holds another content under its name, or this one cannot be written.
+    pub fn take(&self, id: FileId, other: &Self) -> Result<()> {
+        let source = other.open(id)?;
+        if std::fs::hard_link(other.path(id), self.path(id)).is_ok() {
+            return Ok(());
+        }
+        match self.add(&source)? {
+            found if found == id => Ok(()),
+            found => Err(Error::FileContent {
+                path: other.path(id),
+                found,
+            }),
+        }
+    }
+
     /// Keeps a part of a file, as a copy if it is not small.
     ///
     /// # Errors

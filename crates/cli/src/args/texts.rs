@@ -254,6 +254,24 @@ Examples:
   relive index bank-2 --process 3 --max-size 200MiB
   relive index --remove";
 
+pub(super) const SPLIT: &str = "\
+Make a part of a recording a recording of its own, which begins in the midst of the program.
+
+The part begins with an image of every process that there is at --from: all of its memory, its threads \
+with their registers, what it still has to read. Replays of the part begin with them, so that nothing from before is \
+repeated, output neither. Events keep their numbers: a place of the whole recording is one of the \
+part. Where a process cannot be described (between two instructions, or while a child of vfork(2) runs \
+in its memory) the part begins a little earlier, and says so.
+
+The other processes of a tree are cut where they were then, as far as the recording tells: at the last \
+place that is known to be before --from. The recording itself stays as it is.";
+
+pub(super) const SPLIT_AFTER: &str = "\
+Examples:
+  relive split --from 120000                 from that event of the first process to the end
+  relive split make-3 --from 5000 --to crash -o short
+  relive debug short                         back to the part's beginning, and no further";
+
 pub(super) const PACK: &str = "\
 Pack a recording into one file that another machine can replay and debug.
 

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use relive_gdb::At;
 
 use super::values::size;
 
@@ -36,6 +37,29 @@ pub struct IndexArgs {
     /// Remove the index
     #[arg(long, conflicts_with_all = ["process", "images", "max_size", "check"])]
     pub remove: bool,
+}
+
+// Arguments of `split`.
+#[derive(Debug, Args)]
+pub struct SplitArgs {
+    #[command(flatten)]
+    pub trace: TraceArgs,
+    /// Where the part begins: start, crash, where so many events of the process have happened, or a position
+    /// EVENT:TICK
+    #[arg(long, value_name = "PLACE", default_value = "start")]
+    pub from: At,
+    /// Where it ends, likewise [default: where the recording ends]
+    #[arg(long, value_name = "PLACE")]
+    pub to: Option<At>,
+    /// The process whose places these are: its index in the recording [default: 0; with crash the one that died]
+    #[arg(short, long, value_name = "N")]
+    pub process: Option<u32>,
+    /// New folder for the part [default: a numbered one among the recordings]
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// Print an object
+    #[arg(long)]
+    pub json: bool,
 }
 
 // Arguments of `pack`.

@@ -138,6 +138,10 @@ pub fn replay_into(
         stats::COUNTERS.of(&shm).count();
     }
     CONCURRENCY.of(&shm).begin();
+    if let Some(excerpt) = &manifest.excerpt {
+        let next = &shm.header().next_order;
+        next.store(excerpt.order, Ordering::Release);
+    }
     if exact.is_some() || options.parallel {
         ordered_sites::give(&shm, &manifest);
     }

@@ -48,6 +48,9 @@ pub fn follow(trace: &Trace, process: u32) -> Result<Follow> {
 }
 
 fn parent(trace: &Trace, process: u32) -> Result<Option<u32>> {
+    if begins(trace, process) {
+        return Ok(None);
+    }
     let mut tape = trace
         .tape(TapeId::new(process, 0))
         .map_err(Failure::setup)?;
@@ -55,6 +58,12 @@ fn parent(trace: &Trace, process: u32) -> Result<Option<u32>> {
         Some(Kind::Start(s)) if s.origin != Origin::Root => Some(s.parent.process),
         _ => None,
     })
+}
+
+/// Whether a recording begins with an image of a process, which then comes from no other.
+fn begins(trace: &Trace, process: u32) -> bool {
+    let excerpt = trace.manifest().excerpt.as_ref();
+    excerpt.is_some_and(|excerpt| excerpt.process(process).is_some())
 }
 
 /// Signals that a program dies of because of a fault of its own (signal(7): those that dump
@@ -105,6 +114,9 @@ pub fn crashes(trace: &Trace) -> Result<Vec<(u32, i32)>> {
 pub fn child(trace: &Trace, parent: u32, pid: u32) -> Result<Option<u32>> {
     let mut found = None;
     for process in processes(trace) {
+        if begins(trace, process) {
+            continue;
+        }
         let mut tape = trace
             .tape(TapeId::new(process, 0))
             .map_err(Failure::setup)?;

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use relive_trace::{ImageHead, indexed};
+use relive_trace::{ImageHead, ImageSet, indexed};
 
 use crate::failure::Result;
-use crate::session_state::{LAYOUT, useless};
+use crate::session_state::{LAYOUT, Refused};
 
 /// The images of the last of these processes, in order of work. Those of other versions of Relive count
 /// as none.
@@ -13,6 +13,7 @@ use crate::session_state::{LAYOUT, useless};
 /// # Errors
 /// The index of the trace is damaged.
 pub fn of(trace: &Path, chain: &[u32]) -> Result<Vec<ImageHead>> {
+    let useless = |error| Refused::from(error).failure(ImageSet::Index);
     let all = indexed(trace).map_err(useless)?.into_iter();
     let goal = chain.last();
     let fits = |head: &ImageHead| head.layout == LAYOUT && goal == Some(&head.process);

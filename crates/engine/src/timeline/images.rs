@@ -1,7 +1,7 @@
 //! Session images as places to go on from: one that is nearer than any snapshot becomes a snapshot when a
 //! way begins there. Must never make a position that the replay itself would not come to.
 
-use relive_trace::ImageHead;
+use relive_trace::{ImageHead, ImageSet};
 
 use super::present::{Stopped, Timeline};
 use super::replay_process::ReplayProcess;
@@ -9,7 +9,7 @@ use super::snapshots::Snapshot;
 use crate::failure::{Failure, Result};
 use crate::guide::point::{Point, Steps};
 use crate::guide::protocol::ReplayStatus;
-use crate::session_state::useless;
+use crate::session_state::Refused;
 
 /// The position of an image: right at a tick or an event.
 fn point(head: &ImageHead) -> Point {
@@ -38,11 +38,8 @@ impl Timeline {
         };
         let (mut host, status) = ReplayProcess::resume(&self.trace, &self.chain, image.work)?;
         if (status.point, status.work) != (point(&image), image.work) {
-            return Err(useless(format!(
-                "a session image is damaged: it is of {}, and stands at {}",
-                point(&image),
-                status.point
-            )));
+            let what = format!("it is of {}, and stands at {}", point(&image), status.point);
+            return Err(Refused::damaged(&what).failure(ImageSet::Index));
         }
         let copy = host.fork()?;
         let present = self.status.work.max(status.work);

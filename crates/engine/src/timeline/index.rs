@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use relive_trace::{ImageHead, IndexWriter, TapeId, Trace};
+use relive_trace::{ImageHead, ImageSet, IndexWriter, TapeId, Trace};
 
 use super::ancestors::follow;
 use super::image_list;
@@ -80,7 +80,7 @@ pub fn index(
             "session images of a recording whose threads ran at the same time: record it without --mode sketch",
         ));
     }
-    let mut index = IndexWriter::create(&folder).map_err(Failure::setup)?;
+    let mut index = IndexWriter::create(&folder, ImageSet::Index).map_err(Failure::setup)?;
     let (mut made, mut ends) = (Indexed::default(), Vec::new());
     for &process in processes {
         let Some(mut way) = IndexWay::of(trace, &folder, process)? else {
@@ -263,13 +263,15 @@ fn work(trace: &Trace, process: u32) -> Result<u64> {
     let mut work = 0u64;
     for id in trace.tapes().iter().map(|tape| tape.id).filter(own) {
         let mut tape = trace.tape(id).map_err(Failure::setup)?;
-        let mut ticks = 0;
+        // An excerpt has the rest of a tape.
+        let base = trace.base(id);
+        let mut ticks = base.ticks;
         while let Some(event) = tape.next().map_err(Failure::setup)? {
             ticks = event.ticks;
         }
         work = work
-            .saturating_add(ticks)
-            .saturating_add(tape.position() * EVENT_WORK);
+            .saturating_add(ticks.saturating_sub(base.ticks))
+            .saturating_add((tape.position() - base.event) * EVENT_WORK);
     }
     Ok(work.min(1 << 62))
 }

@@ -114,12 +114,24 @@ pub fn fork_replay(machine: &'static Machine, child: u32, pid: u32) -> Result<bo
     if let Some(follows) = with(|s| s.follow.as_ref().map(|f| f.contains(&child))) {
         return Ok(follows);
     }
+    other_writers::forks(machine)?;
+    reap_children()?;
+    if fork_host(machine)? {
+        return Ok(true);
+    }
+    with(|s| s.children.insert(pid, child));
+    Ok(false)
+}
+
+/// Forks this host process for a further process of the replay. `true` in the child.
+///
+/// # Errors
+/// The kernel's refusal.
+pub fn fork_host(machine: &'static Machine) -> Result<bool> {
     let shm = machine
         .shm
         .as_ref()
         .ok_or_else(|| Failure::internal("a replay has shared memory"))?;
-    other_writers::forks(machine)?;
-    reap_children()?;
     let running = &concurrency::CONCURRENCY.of(shm).running;
     running.fetch_add(1, Ordering::AcqRel);
     machine.memory().translator.about_to_fork();
@@ -137,10 +149,8 @@ pub fn fork_replay(machine: &'static Machine, child: u32, pid: u32) -> Result<bo
         with(|s| s.children.clear());
         shm.register(std::process::id());
         crate::stats::begin(crate::machine::count_translations);
-        return Ok(true);
     }
-    with(|s| s.children.insert(pid, child));
-    Ok(false)
+    Ok(host == 0)
 }
 
 /// Reaps ended children of this host process: their results are on the tapes, but the resources

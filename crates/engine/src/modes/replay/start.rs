@@ -6,13 +6,13 @@ use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd};
 
 use relive_host::signal::{self, Disposition};
 use relive_host::sys;
-use relive_trace::{ImageReader, Kind, TapeId, Trace};
+use relive_trace::{ImageSet, Kind, TapeId, Trace};
 
 use super::checksum::Checksums;
 use super::confine::{self, ReplayRights};
 use super::guided::track::Track;
 use super::hook_state::{ReplayState, task_tape};
-use super::images::restore;
+use super::images::beginning::{self, ProcessImage};
 use super::linear::disagreement;
 use super::other_writers;
 use super::races::learning::Learning;
@@ -25,7 +25,6 @@ use crate::machine::Machine;
 use crate::modes::live;
 use crate::process::Process;
 use crate::process::state::ProcessState;
-use crate::session_state::useless;
 use crate::task::Task;
 
 /// Asks for a descriptor of this process's memory, in place of that of the one that it was forked
@@ -50,9 +49,10 @@ pub fn main(machine: &'static Machine) -> Result<Infallible> {
     let image = guide
         .as_ref()
         .and_then(|guide| Some((guide.goal(), guide.image?)));
-    let image = image.map(|(process, work)| ImageReader::open(&machine.trace, process, work));
-    // Its failure is the answer to the first order.
-    let image = image.map(|opened| opened.map_err(useless));
+    let mut images = match image {
+        Some((goal, work)) => vec![ProcessImage::open(&trace, ImageSet::Index, goal, work)],
+        None => beginning::open(&trace, follow.as_deref()),
+    };
     let foreign = other_writers::open(follow.as_deref().unwrap_or_default())?;
     let rights = match guide.is_some() {
         true => ReplayRights::Guided,
@@ -65,8 +65,8 @@ pub fn main(machine: &'static Machine) -> Result<Infallible> {
     let pool = crate::sharing::objects::pool().map_err(Failure::setup)?;
     ReplayState::new(trace, pool, follow, foreign).install(machine)?;
     if let Some(guide) = &guide {
-        let begun = match image {
-            Some(image) => image.and_then(|image| resume(machine, image, guide.goal())),
+        let begun = match images.pop() {
+            Some(image) => image.resume(machine),
             None => begin(machine).map(|stepper| (stepper, Track::default())),
         };
         super::guided::serve::serve(begun, guide)?;
@@ -76,7 +76,10 @@ pub fn main(machine: &'static Machine) -> Result<Infallible> {
     if let Some(shm) = machine.shm.as_ref() {
         shm.register(std::process::id());
     }
-    let mut stepper = begin(machine)?;
+    let mut stepper = match images.is_empty() {
+        true => begin(machine)?,
+        false => beginning::begin(machine, images)?,
+    };
     let ended = match Checksums::requested() {
         None => {
             let ended = match Learning::requested()? {
@@ -143,24 +146,11 @@ fn begin(machine: &'static Machine) -> Result<Stepper> {
     Ok(Stepper::new(Session::first(machine)?, task))
 }
 
-/// The process of a session image, with the way that its replay has gone.
-fn resume(
-    machine: &'static Machine,
-    mut image: ImageReader,
-    process: u32,
-) -> Result<(Stepper, Track)> {
-    let state = restore::state(&image, process)?;
-    let mut tasks = restore::tasks(machine, &state)?;
-    get_ready(&mut tasks[0])?;
-    restore::memory(machine, &state, &mut image)?;
-    let stepper = restore::stepper(machine, &state, tasks)?;
-    let track = Track::restore(state.replayed.track.clone());
-    restore::check(&stepper, &track, &state)?;
-    Ok((stepper, track))
-}
-
 /// Gets the calling thread ready for the tasks of a replay, of which this is the first that runs.
-fn get_ready(task: &mut Task) -> Result<()> {
+///
+/// # Errors
+/// No memory for it.
+pub fn get_ready(task: &mut Task) -> Result<()> {
     live::prepare_thread(task)?;
     for sig in relive_host::signal::SYNCHRONOUS {
         signal::set_disposition(sig, Disposition::Handler);

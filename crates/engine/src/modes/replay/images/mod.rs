@@ -1,5 +1,6 @@
 //! Session images of a replay: the state of a process written down ([`process_capture`]), and a replay that
-//! begins with it ([`restore`]). Between the two nothing may be lost that a later event depends on.
+//! begins with it ([`restore`]), or all processes of an excerpt ([`beginning`]). Between the two nothing may be lost that a later event depends on.
 
+pub mod beginning;
 pub mod process_capture;
 pub mod restore;

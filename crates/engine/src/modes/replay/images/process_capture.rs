@@ -42,7 +42,8 @@ pub fn capture(at: &Stepper, track: TrackState) -> Result<Option<SessionState>> 
         },
         sum,
     };
-    captured.check()?;
+    let possible = captured.check();
+    possible.map_err(Failure::internal)?;
     Ok(Some(captured))
 }
 

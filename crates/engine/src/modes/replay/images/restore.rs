@@ -5,9 +5,9 @@
 use std::fs::File;
 use std::os::fd::AsRawFd;
 
-use relive_trace::{Error, FileId, ImageReader, TapeId};
+use relive_trace::{BeginProcess, FileId, ImageReader, ImageSet, TapeId};
 
-use crate::failure::{Failure, Result};
+use crate::failure::Failure;
 use crate::machine::Machine;
 use crate::memory::Source;
 use crate::modes::replay::guided::track::Track;
@@ -18,29 +18,59 @@ use crate::modes::replay::own_schedule::TurnSchedule;
 use crate::modes::replay::session::Session;
 use crate::modes::replay::stepper::process::Stepper;
 use crate::process::Process;
-use crate::session_state::{LAYOUT, SessionState, ThreadState, useless};
+use crate::session_state::{LAYOUT, Refused, SessionState, ThreadState};
 use crate::sharing::objects::{Objects, ROOM, SHARED_FILES};
 use crate::space::Region;
 use crate::tape::{Tape, TapeIn};
 use crate::task::Task;
 use crate::translations;
 
+type Result<T> = std::result::Result<T, Refused>;
+
 /// The state in an image, which belongs to this recording and this process.
 ///
 /// # Errors
 /// It does not, or is damaged.
-pub fn state(image: &ImageReader, process: u32) -> Result<SessionState> {
+pub fn state(image: &ImageReader, set: ImageSet, process: u32) -> Result<SessionState> {
     let head = image.head();
-    if head.layout != LAYOUT || head.tapes != with(|s| s.trace.sum()) {
-        return Err(useless(
-            "a session image is of another recording, or of another version of Relive",
-        ));
+    if head.layout != LAYOUT {
+        return Err(Refused::Image(format!(
+            "a session image has the layout {}, and this version of Relive reads {LAYOUT}",
+            head.layout
+        )));
     }
     let state = SessionState::decode(image.state())?;
-    match state.process.index == process {
-        true => Ok(state),
-        false => Err(bad("it is of another process")),
+    if state.process.index != process {
+        return Err(bad("it is of another process"));
     }
+    let belongs = match set {
+        ImageSet::Index => head.tapes == with(|s| s.trace.sum()),
+        ImageSet::Begin => is_beginning(image, &state),
+    };
+    match belongs {
+        true => Ok(state),
+        false => Err(Refused::Image(
+            "a session image is of another recording".to_owned(),
+        )),
+    }
+}
+
+/// Whether the excerpt begins as the state of one of its processes says.
+fn is_beginning(image: &ImageReader, state: &SessionState) -> bool {
+    let excerpt = with(|s| s.trace.manifest().excerpt.clone());
+    let Some(excerpt) = excerpt.filter(|excerpt| excerpt.images == image.number()) else {
+        return false;
+    };
+    let index = state.process.index;
+    let begins = BeginProcess {
+        process: index,
+        work: state.replayed.track.work,
+        event: state.replayed.events,
+        threads: state.process.next_thread,
+    };
+    let named = excerpt.tapes.iter().filter(|t| t.process == index);
+    let named = named.map(|t| (t.id(), t.mark()));
+    excerpt.process(index) == Some(&begins) && named.eq(state.marks())
 }
 
 /// Whether a replay agrees with its image: described now, it has the same description, and its memory
@@ -49,18 +79,26 @@ pub fn state(image: &ImageReader, process: u32) -> Result<SessionState> {
 /// # Errors
 /// It does not.
 pub fn check(at: &Stepper, track: &Track, state: &SessionState) -> Result<()> {
-    match capture(at, track.capture())? {
-        Some(again) if again == *state => Ok(()),
-        Some(again) if again.sum != state.sum => Err(bad(&format!(
+    let Some(mut again) = capture(at, track.capture())? else {
+        return Err(bad("a process cannot be in this state"));
+    };
+    // The processes of an excerpt have one list of shared files.
+    let known = |file: &(u64, u64)| state.shared_files.contains(file);
+    again.shared_files.retain(known);
+    if again == *state {
+        return Ok(());
+    }
+    Err(bad(&match again.sum == state.sum {
+        true => "a process cannot be in this state".to_owned(),
+        false => format!(
             "memory and registers have the checksum {:016x}, and had {:016x}",
             again.sum, state.sum
-        ))),
-        _ => Err(bad("a process cannot be in this state")),
-    }
+        ),
+    }))
 }
 
-fn bad(what: &str) -> Failure {
-    useless(format!("a session image is damaged: {what}"))
+fn bad(what: &str) -> Refused {
+    Refused::damaged(what)
 }
 
 /// The threads of the process, the one whose turn it is first.
@@ -109,49 +147,38 @@ pub fn memory(
     translations::load_served(&mut memory, &state.process.state.exe);
     // Open until they are mapped.
     let mut open = Vec::new();
-    memory.restore(&state.memory, |region| {
-        let (file, offset) = match source(machine, objects, region)? {
-            None => return Ok(Source::Anon),
-            Some(found) => found,
+    let mut refused = None;
+    let mapped = memory.restore(&state.memory, |region| {
+        let (file, offset) = match source(machine, objects, region) {
+            Ok(None) => return Ok(Source::Anon),
+            Ok(Some(found)) => found,
+            Err(Refused::Failed(failure)) => return Err(failure),
+            Err(image) => {
+                let failure = Failure::setup(&image);
+                refused = Some(image);
+                return Err(failure);
+            }
         };
         let descriptor = file.as_raw_fd();
         open.push(file);
         Ok(Source::File(descriptor, offset))
-    })?;
+    });
+    if let Some(refused) = refused {
+        return Err(refused);
+    }
+    mapped?;
     image.pages(|addr, bytes| match memory.fill(addr, bytes) {
         Ok(true) => Ok(()),
-        Ok(false) => Err(Refused::Failed(bad("pages where nothing is mapped"))),
+        Ok(false) => Err(bad("pages where nothing is mapped")),
         Err(failure) => Err(Refused::Failed(failure)),
-    })?;
-    Ok(())
-}
-
-/// Why pages were not taken.
-enum Refused {
-    Damaged(Error),
-    Failed(Failure),
-}
-
-impl From<Error> for Refused {
-    fn from(error: Error) -> Self {
-        Self::Damaged(error)
-    }
-}
-
-impl From<Refused> for Failure {
-    fn from(refused: Refused) -> Self {
-        match refused {
-            Refused::Damaged(error) => useless(error),
-            Refused::Failed(failure) => failure,
-        }
-    }
+    })
 }
 
 /// The file that a region shows, and the offset in it, if not zeros.
 fn source(machine: &Machine, objects: &Objects, region: &Region) -> Result<Option<(File, u64)>> {
     if !region.shared {
         let copy = |id: FileId| copy_of(machine, id).map(|file| (file, region.offset));
-        return region.copy.map(copy).transpose();
+        return Ok(region.copy.map(copy).transpose()?);
     }
     if region.inode == 0 {
         return Ok(None);

@@ -1,0 +1,154 @@
+//! The tapes of threads and processes that begin within an excerpt. A tape that nobody makes there must never
+//! be among them: its thread ended before.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use relive_trace::{Event, Kind, Origin, Start, TapeId, TapeMark, TapePart, Trace};
+
+use crate::call::answer::Answer;
+use crate::failure::{Failure, Result};
+
+/// Calls that make threads and processes.
+const MAKES: [i64; 4] = [
+    libc::SYS_clone,
+    libc::SYS_clone3,
+    libc::SYS_fork,
+    libc::SYS_vfork,
+];
+
+/// Hands out the events of a part of a tape.
+///
+/// # Errors
+/// The trace is damaged, or `look` fails.
+pub fn each(
+    trace: &Trace,
+    part: &TapePart,
+    mut look: impl FnMut(&Event<'_>) -> Result<()>,
+) -> Result<()> {
+    let mut reader = trace.tape_at(part.id, &part.from).map_err(Failure::setup)?;
+    while part.to.is_none_or(|to| reader.position() < to) {
+        match reader.next().map_err(Failure::setup)? {
+            Some(event) => look(&event)?,
+            None => break,
+        }
+    }
+    Ok(())
+}
+
+/// The births of a recording, as its tapes tell.
+pub struct Births {
+    /// The first event of each tape that has one.
+    starts: BTreeMap<TapeId, (Origin, TapeId, u32)>,
+}
+
+impl Births {
+    /// Of a trace.
+    ///
+    /// # Errors
+    /// It is damaged.
+    pub fn of(trace: &Trace) -> Result<Self> {
+        let mut starts = BTreeMap::new();
+        for id in trace.tapes().iter().map(|tape| tape.id) {
+            let mut tape = trace.tape(id).map_err(Failure::setup)?;
+            if let Some(Kind::Start(Start {
+                origin,
+                parent,
+                tid,
+                ..
+            })) = tape.next().map_err(Failure::setup)?.map(|e| e.kind)
+            {
+                starts.insert(id, (origin, parent, tid));
+            }
+        }
+        Ok(Self { starts })
+    }
+
+    /// The tape on which the process was made, if that is known.
+    pub fn parent(&self, process: u32) -> Option<TapeId> {
+        let (origin, parent, _) = self.starts.get(&TapeId::new(process, 0))?;
+        matches!(origin, Origin::Fork | Origin::Vfork).then_some(*parent)
+    }
+
+    /// The processes that the events of parts of tapes make.
+    ///
+    /// # Errors
+    /// The trace is damaged.
+    pub fn made_by(&self, trace: &Trace, part: &TapePart) -> Result<BTreeMap<u32, u64>> {
+        let (mut made, mut index) = (BTreeMap::new(), part.from.event);
+        each(trace, part, |event| {
+            if let Kind::Syscall(call) = &event.kind
+                && MAKES.contains(&i64::from(call.nr))
+                && call.result > 0
+            {
+                let child = Answer::of(call).child_index();
+                if self.is_process(part.id, child, call.result) {
+                    made.insert(child, index);
+                }
+            }
+            index += 1;
+            Ok(())
+        })?;
+        Ok(made)
+    }
+
+    /// Whether a call on a tape that returned this id has made the process of an index, and not a thread with
+    /// the same one.
+    fn is_process(&self, by: TapeId, index: u32, id: i64) -> bool {
+        let Some((Origin::Fork | Origin::Vfork, parent, tid)) =
+            self.starts.get(&TapeId::new(index, 0))
+        else {
+            return false;
+        };
+        let thread = self.starts.get(&TapeId::new(by.process, index));
+        let is_thread = thread.is_some_and(|(origin, parent, tid)| {
+            *origin == Origin::Thread && *parent == by && i64::from(*tid) == id
+        });
+        // In a namespace of its own a process knows itself by another id.
+        *parent == by && (i64::from(*tid) == id || !is_thread)
+    }
+}
+
+/// The parts of tapes of an excerpt: of those that go on where a process is cut, and of all that begin later.
+/// `ends` has the end of a tape that is cut, in events; processes in `left_out` have none.
+///
+/// # Errors
+/// The trace is damaged.
+pub fn parts(
+    trace: &Trace,
+    births: &Births,
+    begins: &BTreeMap<TapeId, TapeMark>,
+    threads: &BTreeMap<u32, u32>,
+    ends: &dyn Fn(TapeId) -> Option<u64>,
+) -> Result<Vec<TapePart>> {
+    let part = |id: TapeId, from: TapeMark| TapePart {
+        id,
+        from,
+        to: ends(id),
+    };
+    let mut all: Vec<TapePart> = begins.iter().map(|(id, mark)| part(*id, *mark)).collect();
+    // Threads of the processes that there are.
+    for id in trace.tapes().iter().map(|tape| tape.id) {
+        let later = threads.get(&id.process).is_some_and(|below| {
+            let schedule = id.is_schedule() && !begins.contains_key(&id);
+            schedule || !id.is_schedule() && id.thread >= *below
+        });
+        if later {
+            all.push(part(id, TapeMark::default()));
+        }
+    }
+    // Processes that they make, and that those make.
+    let (mut known, mut at): (BTreeSet<u32>, usize) = (threads.keys().copied().collect(), 0);
+    while let Some(next) = all.get(at).copied() {
+        at += 1;
+        for process in births.made_by(trace, &next)?.into_keys() {
+            if known.insert(process) {
+                let own = trace.tapes().iter().map(|tape| tape.id);
+                let own = own.filter(|id| id.process == process);
+                all.extend(own.map(|id| part(id, TapeMark::default())));
+            }
+        }
+    }
+    all.retain(|part| part.to.is_none_or(|to| to > part.from.event || begins.contains_key(&part.id)));
+    all.sort_unstable_by_key(|part| part.id);
+    Ok(all)
+}

@@ -1,0 +1,89 @@
+//! A place where a recording can be cut: the last one before the wanted one at which the process can be
+//! described. Must never lie behind the wanted one.
+
+use crate::failure::{Failure, Result};
+use crate::guide::point::{Point, Steps};
+use crate::guide::protocol::{PageRange, ReplayStatus};
+use crate::session_state::SessionState;
+use crate::timeline::present::Timeline;
+use crate::timeline::replay_process::{ReplayProcess, Uninterrupted};
+
+/// A replay that stands at a place, and the description of its process.
+pub struct CutPlace {
+    /// Where it is.
+    pub status: ReplayStatus,
+    pub(super) host: ReplayProcess,
+    pub(super) state: SessionState,
+    /// The same as it is kept.
+    pub(super) bytes: Vec<u8>,
+    /// Where memory has content.
+    pub(super) pages: Vec<PageRange>,
+}
+
+impl CutPlace {
+    /// Where a replay stands; `None`: the process cannot be described there.
+    fn of(mut host: ReplayProcess, status: ReplayStatus) -> Result<Option<Self>> {
+        let Some((bytes, pages)) = host.image()? else {
+            return Ok(None);
+        };
+        // It comes from a process that may have been taken over.
+        let state = SessionState::decode(&bytes).map_err(Failure::internal)?;
+        Ok(Some(Self {
+            status,
+            host,
+            state,
+            bytes,
+            pages,
+        }))
+    }
+}
+
+impl Timeline {
+    /// The place where the timeline stands, or the last one before it at which its process can be described:
+    /// right at a tick or an event, and not while a vfork child runs in its memory.
+    ///
+    /// # Errors
+    /// There is none, or divergence.
+    pub fn cut_place(&mut self) -> Result<CutPlace> {
+        self.forget_changes();
+        let here = self.status;
+        if here.ended.is_some() {
+            return Err(Failure::setup(format!(
+                "p{} has ended there: nothing follows",
+                here.process
+            )));
+        }
+        let copy = self.current.fork()?;
+        if let Some(found) = CutPlace::of(copy, here)? {
+            return Ok(found);
+        }
+        if here.point.steps != Steps::ZERO {
+            let tick = Point {
+                steps: Steps::ZERO,
+                ..here.point
+            };
+            let (host, status, _) = self.visit(tick, &mut Uninterrupted)?;
+            if let Some(found) = CutPlace::of(host, status)? {
+                return Ok(found);
+            }
+        }
+        let start = self.start;
+        let mut back = 0;
+        loop {
+            let event = here.point.event.saturating_sub(back).max(start.event);
+            let (host, status, _) = self.behind_event(event, &mut Uninterrupted)?;
+            if !here.point.is_before(&status.point)
+                && let Some(found) = CutPlace::of(host, status)?
+            {
+                return Ok(found);
+            }
+            if event == start.event {
+                return Err(Failure::unsupported(format!(
+                    "a recording that begins at {}: a child of vfork(2) runs in the memory of p{} from its beginning on up to there; choose a later place",
+                    here.point, here.process
+                )));
+            }
+            back = back * 2 + 1;
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! Writing an excerpt: images first, then copies of files, then tapes; it is none before all is there.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use relive_trace::{
+    BeginProcess, BeginTape, Excerpt, ExitStatus, FileStore, ImageHead, ImageSet, IndexWriter, Kind, Summary,
+    TapeId, TapeMark, TapePart, Trace, TraceWriter, copy_parts,
+};
+
+use super::births::{self, Births};
+use super::contents;
+use super::cut_place::CutPlace;
+use crate::failure::{Failure, Result};
+use crate::session_state::LAYOUT;
+
+/// An excerpt that was made.
+#[derive(Clone, Debug, Default)]
+pub struct Excerpted {
+    /// Processes with which it begins.
+    pub processes: u64,
+    /// Events on its tapes.
+    pub events: u64,
+    /// Bytes of its images.
+    pub images: u64,
+    /// Bytes of its tapes.
+    pub tapes: u64,
+    /// Copies of files.
+    pub files: u64,
+}
+
+/// Writes an excerpt into an empty folder. It begins with a process where it is described, and ends where
+/// `end` says, or with the recording.
+///
+/// # Errors
+/// The recording is one that cannot be cut there, or is damaged; the folder cannot be written.
+pub fn make_excerpt(
+    trace: &Trace,
+    begin: CutPlace,
+    end: Option<&CutPlace>,
+    folder: &Path,
+) -> Result<Excerpted> {
+    let births = Births::of(trace)?;
+    let order = next_order(trace, &begin)?;
+    let mut begins = vec![begin];
+    let mut excerpt = Excerpt {
+        images: 0,
+        order,
+        processes: begins.iter().map(process).collect(),
+        tapes: Vec::new(),
+        cut: end.is_some(),
+    };
+    let marks: BTreeMap<TapeId, TapeMark> =
+        begins.iter().flat_map(|at| at.state.marks()).collect();
+    excerpt.tapes = marks.iter().map(|(id, mark)| BeginTape::new(*id, *mark)).collect();
+    let threads = excerpt.processes.iter().map(|p| (p.process, p.threads));
+    let ends = |id: TapeId| end.and_then(|end| tape_end(end, id));
+    let parts = births::parts(trace, &births, &marks, &threads.collect(), &ends)?;
+    let manifest = trace.manifest();
+    let mut writer = TraceWriter::create(folder, &manifest.of_excerpt()).map_err(Failure::setup)?;
+    let mut images = IndexWriter::create(folder, ImageSet::Begin).map_err(Failure::setup)?;
+    excerpt.images = images.number();
+    for at in &mut begins {
+        write_image(at, &mut images)?;
+    }
+    let mut made = Excerpted {
+        processes: begins.len() as u64,
+        images: images.finish().map_err(Failure::setup)?,
+        ..Excerpted::default()
+    };
+    let mut files = BTreeSet::new();
+    for at in &begins {
+        contents::of_state(&at.state, &mut files);
+    }
+    let mut totals = Totals::default();
+    for part in &parts {
+        totals.begin(part);
+        births::each(trace, part, |event| {
+            totals.add(&event.kind, event.ticks);
+            contents::of_event(event, &mut files)
+        })?;
+    }
+    let store = writer.files();
+    for id in &files {
+        store.take(*id, &FileStore::new(trace.directory())).map_err(Failure::setup)?;
+    }
+    copy_parts(trace, &parts, &mut writer).map_err(Failure::setup)?;
+    writer.begins(excerpt);
+    let exit = manifest.summary.as_ref().map(|s| s.exit);
+    let summary = exit.filter(|_| end.is_none()).map(|exit| totals.summary(exit));
+    let finished = writer.finish(summary.as_ref()).map_err(Failure::setup)?;
+    made.events = totals.events;
+    made.tapes = finished.tapes_length.unwrap_or(0);
+    made.files = files.len() as u64;
+    Ok(made)
+}
+
+fn process(at: &CutPlace) -> BeginProcess {
+    BeginProcess {
+        process: at.state.process.index,
+        work: at.state.replayed.track.work,
+        event: at.state.replayed.events,
+        threads: at.state.process.next_thread,
+    }
+}
+
+/// The number of events at which a tape ends where the process is described: of a thread that had ended there
+/// all, of one that had not begun none.
+fn tape_end(end: &CutPlace, id: TapeId) -> Option<u64> {
+    if end.state.process.index != id.process {
+        return None;
+    }
+    match end.state.marks().get(&id) {
+        Some(mark) => Some(mark.event),
+        None if id.is_schedule() || id.thread >= end.state.process.next_thread => Some(0),
+        None => None,
+    }
+}
+
+/// The number of the first output behind a place.
+fn next_order(trace: &Trace, at: &CutPlace) -> Result<u64> {
+    let marks = at.state.marks();
+    let mut next = 0;
+    for id in trace.tapes().iter().map(|tape| tape.id) {
+        let begun = id.process == at.state.process.index && id.thread < at.state.process.next_thread;
+        if id.is_schedule() || !begun {
+            continue;
+        }
+        let part = TapePart {
+            id,
+            from: trace.base(id),
+            to: marks.get(&id).map(|mark| mark.event),
+        };
+        births::each(trace, &part, |event| {
+            if let Kind::Syscall(call) = &event.kind
+                && let Some(order) = call.order
+            {
+                next = next.max(order + 1);
+            }
+            Ok(())
+        })?;
+    }
+    let base = trace.manifest().excerpt.as_ref().map_or(0, |e| e.order);
+    Ok(next.max(base))
+}
+
+fn write_image(at: &mut CutPlace, images: &mut IndexWriter) -> Result<()> {
+    let begins = process(at);
+    let head = ImageHead {
+        layout: LAYOUT,
+        process: begins.process,
+        event: begins.event,
+        turn: at.status.point.turn,
+        ticks: at.status.point.ticks,
+        work: begins.work,
+        // The manifest says which image begins the tapes.
+        tapes: 0,
+    };
+    let mut image = images.image(head, std::mem::take(&mut at.bytes));
+    for range in &at.pages {
+        let mut addr = range.start;
+        while addr < range.end {
+            let bytes = at.host.content(addr, range.end)?;
+            image.add(addr, &bytes, range.blank).map_err(Failure::setup)?;
+            addr += bytes.len() as u64;
+        }
+    }
+    image.finish().map_err(Failure::setup)
+}
+
+/// Totals of an excerpt.
+#[derive(Default)]
+struct Totals {
+    processes: BTreeSet<u32>,
+    threads: u64,
+    events: u64,
+    ticks: u64,
+    /// Of the tape at hand.
+    last: u64,
+}
+
+impl Totals {
+    fn begin(&mut self, part: &TapePart) {
+        self.processes.insert(part.id.process);
+        self.threads += u64::from(!part.id.is_schedule());
+        self.last = part.from.ticks;
+    }
+
+    fn add(&mut self, _: &Kind<'_>, ticks: u64) {
+        self.events += 1;
+        self.ticks += ticks.saturating_sub(self.last);
+        self.last = ticks;
+    }
+
+    fn summary(&self, exit: ExitStatus) -> Summary {
+        Summary {
+            exit,
+            processes: self.processes.len() as u64,
+            threads: self.threads,
+            events: self.events,
+            ticks: self.ticks,
+            raw_bytes: 0,
+            stored_bytes: 0,
+            // Tapes do not tell it.
+            wall_ms: 0,
+        }
+    }
+}

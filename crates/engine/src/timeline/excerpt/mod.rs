@@ -1,0 +1,11 @@
+//! Making an excerpt of a recording: a recording of its own, which begins with session images of the
+//! processes that there were at a place, and ends with the recording or before. Must never change the
+//! recording that it is made of, nor leave an event out between beginning and end.
+
+mod births;
+mod contents;
+mod cut_place;
+mod making;
+
+pub use cut_place::CutPlace;
+pub use making::{Excerpted, make_excerpt};
