@@ -1,7 +1,6 @@
 //! `relive info`.
 
 use std::io::Write;
-use std::time::Duration;
 
 use relive_engine::Failure;
 use relive_engine::supervisor::EndStatus;
@@ -39,11 +38,10 @@ fn facts(out: &mut dyn Write, trace: &Trace, scan: &Scan) -> Result<(), Stop> {
     let manifest = trace.manifest();
     let end = match &manifest.summary {
         Some(summary) => format::status(format::ended(summary.exit)),
+        None if manifest.complete => "it goes on behind its last event".to_owned(),
         None => "unknown".to_owned(),
     };
-    let length = manifest.summary.as_ref().map_or("unknown".to_owned(), |s| {
-        format::duration(Duration::from_millis(s.wall_ms))
-    });
+    let length = traces::length(manifest).map_or("unknown".to_owned(), format::duration);
     let raw: u64 = trace.tapes().iter().map(|tape| tape.raw_bytes).sum();
     let stored: u64 = trace.tapes().iter().map(|tape| tape.stored_bytes).sum();
     let missing = missing(manifest);
@@ -98,6 +96,9 @@ fn facts(out: &mut dyn Write, trace: &Trace, scan: &Scan) -> Result<(), Stop> {
         ("processor", format!("{}; {cpu}", manifest.cpu.model)),
         ("may need", needed(manifest).join(" ")),
     ];
+    if let Some(window) = traces::window(trace) {
+        rows.insert(3, ("window", window));
+    }
     if traces::is_cut_off(trace) {
         rows.push((
             "note",
@@ -201,7 +202,11 @@ fn object(trace: &Trace, scan: &Scan) -> Value {
         "chaos_seed": manifest.chaos_seed,
         "complete": !traces::is_cut_off(trace),
         "exit": manifest.summary.as_ref().map(|s| s.exit),
-        "wall_ms": manifest.summary.as_ref().map(|s| s.wall_ms),
+        "wall_ms": traces::length(manifest).map(|t| t.as_millis() as u64),
+        "window": manifest.excerpt.as_ref().map(|excerpt| json!({
+            "processes": excerpt.processes.iter().map(|p| json!({ "process": p.process, "event": p.event })).collect::<Vec<_>>(),
+            "cut": excerpt.cut,
+        })),
         "bytes": room.all,
         "own_bytes": room.own,
         "events": scan.events(),

@@ -5,7 +5,7 @@ use relive_engine::supervisor::EndStatus as Exit;
 use relive_engine::timeline::{
     LastWrite, OTHERS, ReplayProcess, Thread, Timeline, Uninterrupted, follow,
 };
-use relive_gdb::At;
+use relive_gdb::{At, never_written};
 use relive_symbols::{Named, Passing, Space, Type, View, Where, unwind, view};
 use serde_json::{Value, json};
 
@@ -75,7 +75,7 @@ pub fn execute(args: &LastWriteArgs) -> Result<Exit, Failure> {
             (Some((w, code)), true) => object(w, code, &goal, shown.as_ref()).to_string(),
             (None, true) => Value::Null.to_string(),
             (Some((w, code)), false) => text(w, code, &goal, shown.as_ref()),
-            (None, false) => "nothing has written there since the process began".to_owned(),
+            (None, false) => never_written(&timeline).to_owned(),
         };
         writeln!(out, "{text}").map_err(Stop::from)
     })

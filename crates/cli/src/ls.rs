@@ -1,7 +1,7 @@
 //! `relive ls`.
 
 use std::os::unix::ffi::OsStrExt;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use relive_engine::Failure;
 use relive_engine::supervisor::EndStatus;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::args::LsArgs;
 use crate::room::Room;
-use crate::{command_line, escape, format, output};
+use crate::{command_line, escape, format, output, traces};
 
 /// Longest command line in the table.
 const COMMAND_MAX: usize = 48;
@@ -60,10 +60,7 @@ fn row(listed: &Listed, latest: bool) -> Vec<String> {
             let now = SystemTime::now()
                 .duration_since(UNIX_EPOCH)
                 .map_or(0, |since| since.as_secs());
-            let length = manifest
-                .summary
-                .as_ref()
-                .map(|s| format::duration(Duration::from_millis(s.wall_ms)));
+            let length = traces::length(manifest).map(format::duration);
             let age = format::age(now.saturating_sub(manifest.created));
             let command = command_line::shown(&manifest.command, COMMAND_MAX);
             vec![
@@ -95,6 +92,7 @@ fn end(manifest: &Manifest) -> String {
             EndStatus::Code(code) => format!("exit {code}"),
             EndStatus::Signal(signal) => format::signal(signal),
         },
+        None if manifest.complete => "cut".to_owned(),
         None => "cut off".to_owned(),
     }
 }
@@ -113,7 +111,8 @@ fn object(listed: &Listed, latest: bool) -> Value {
             object["command"] = json!(manifest.command);
             object["created"] = json!(manifest.created);
             object["complete"] = json!(manifest.complete);
-            object["wall_ms"] = json!(manifest.summary.as_ref().map(|s| s.wall_ms));
+            object["wall_ms"] = json!(traces::length(manifest).map(|t| t.as_millis() as u64));
+            object["excerpt"] = json!(manifest.excerpt.is_some());
             object["exit"] = json!(manifest.summary.as_ref().map(|s| s.exit));
         }
         Err(error) => object["error"] = json!(error.to_string()),

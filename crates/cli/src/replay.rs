@@ -8,7 +8,7 @@ use relive_trace::Trace;
 
 use crate::args::ReplayArgs;
 use crate::stats::Stats;
-use crate::traces;
+use crate::{output, traces};
 
 /// Replays a recording; ends as the program ended.
 ///
@@ -19,6 +19,11 @@ pub fn execute(args: &ReplayArgs) -> Result<EndStatus, Failure> {
         true => traces::open_recorded(args.trace.trace.as_deref())?,
         false => traces::open_to_replay(args.trace.trace.as_deref())?,
     };
+    if let Some(window) = traces::window(&trace) {
+        output::complain(&format!(
+            "this is a part of a recording, {window}: output before it is not repeated"
+        ));
+    }
     if args.from.is_some() || args.to.is_some() || args.process.is_some() {
         return part(args, &trace);
     }

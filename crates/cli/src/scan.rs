@@ -1,6 +1,7 @@
 //! One pass over all tapes: their content, and how they ended.
 
 use relive_engine::Failure;
+use relive_engine::timeline::{Beginning, beginning};
 use relive_trace::{Ending, Image, Kind, TapeId, Trace};
 
 use crate::progress::Bar;
@@ -29,6 +30,19 @@ pub struct TapeScan {
     pub programs: Vec<String>,
 }
 
+impl TapeScan {
+    /// Takes over the facts about a thread of which an excerpt has the rest of its tape only.
+    fn goes_on(&mut self, begins: Option<&Beginning>) {
+        let Some(begins) = begins else { return };
+        let index = self.id.thread;
+        if let Some((_, tid)) = begins.threads.iter().find(|(thread, _)| *thread == index) {
+            self.tid = *tid;
+            let program = String::from_utf8_lossy(&begins.program).into_owned();
+            self.programs.insert(0, program);
+        }
+    }
+}
+
 impl Scan {
     /// Reads all tapes.
     ///
@@ -39,8 +53,18 @@ impl Scan {
         let bar = Bar::bytes(total, "reading");
         let mut before = 0;
         let mut tapes = Vec::new();
+        let mut begun: Option<(u32, Option<Beginning>)> = None;
         for info in trace.tapes() {
-            tapes.push(tape(trace, info.id, &bar, before, info.raw_bytes).map_err(Failure::setup)?);
+            let process = info.id.process;
+            let known = begun.take().filter(|(of, _)| *of == process);
+            let (_, begins) = match known {
+                Some(known) => begun.insert(known),
+                None => begun.insert((process, beginning(trace, process)?)),
+            };
+            let mut scan =
+                tape(trace, info.id, &bar, before, info.raw_bytes).map_err(Failure::setup)?;
+            scan.goes_on(begins.as_ref());
+            tapes.push(scan);
             before += info.raw_bytes;
         }
         Ok(Self { tapes })
@@ -100,6 +124,8 @@ fn tape(
     bytes: u64,
 ) -> relive_trace::Result<TapeScan> {
     let mut tape = trace.tape(id)?;
+    // An excerpt has the rest of a tape.
+    let base = trace.base(id);
     let mut scan = TapeScan {
         id,
         events: 0,
@@ -114,7 +140,7 @@ fn tape(
     while let Some(event) = tape.next()? {
         scan.events += 1;
         scan.digests += u64::from(event.digest != 0);
-        scan.ticks = event.ticks;
+        scan.ticks = event.ticks.saturating_sub(base.ticks);
         match event.kind {
             Kind::Start(start) => scan.tid = start.tid,
             Kind::Exec(image) => {

@@ -1,13 +1,14 @@
 //! The requested recording, and the requested place in it.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use relive_engine::Failure;
 use relive_engine::supervisor::{self, Linearising};
 use relive_engine::timeline::{Timeline, Uninterrupted, crashes, processes};
 use relive_gdb::At;
 use relive_kabi::signal_name;
-use relive_trace::{ExitStatus, Trace};
+use relive_trace::{ExitStatus, Manifest, Trace};
 
 use crate::instruction_sets::complain_of_missing;
 use crate::{format, output, packed, progress};
@@ -94,6 +95,44 @@ pub fn tell_if_beyond(asked: u64, timeline: &Timeline) {
     }
 }
 
+/// The beginning and the end of an excerpt, in words; `None` for a recording from its program's beginning on.
+pub fn window(trace: &Trace) -> Option<String> {
+    let excerpt = trace.manifest().excerpt.as_ref()?;
+    let first = excerpt.processes.first()?;
+    let others = match excerpt.processes.len() - 1 {
+        0 => String::new(),
+        1 => " and 1 other process in the midst of it".to_owned(),
+        n => format!(" and {n} other processes in the midst of them"),
+    };
+    let end = match excerpt.cut {
+        true => "where it was cut",
+        false => "its end",
+    };
+    Some(format!(
+        "from behind event {} of p{}{others} to {end}",
+        first.event, first.process
+    ))
+}
+
+/// The time that a recording took, if it is known.
+pub fn length(manifest: &Manifest) -> Option<Duration> {
+    let whole = manifest.summary.as_ref().filter(|_| manifest.excerpt.is_none());
+    whole.map(|summary| Duration::from_millis(summary.wall_ms))
+}
+
+/// Refuses an excerpt where the program itself is needed.
+///
+/// # Errors
+/// It is one.
+pub fn refuse_excerpt(trace: &Trace, command: &str) -> Result<(), Failure> {
+    match window(trace) {
+        None => Ok(()),
+        Some(window) => Err(Failure::unsupported(format!(
+            "{command} for a part of a recording ({window}): it starts the program anew, so give it the whole one"
+        ))),
+    }
+}
+
 /// Whether the end of a recording is missing.
 pub fn is_cut_off(trace: &Trace) -> bool {
     trace.truncated() || !trace.manifest().complete
@@ -107,6 +146,12 @@ pub fn go(timeline: &mut Timeline, at: At) -> Result<(), Failure> {
     at.go(timeline, &mut Uninterrupted)?;
     if let At::Event(n) = at {
         tell_if_beyond(n, timeline);
+        let start = timeline.start().event;
+        if n < start && timeline.begins_within() {
+            output::complain(&format!(
+                "the recording begins behind event {start}: this is its beginning"
+            ));
+        }
     }
     Ok(())
 }

@@ -32,8 +32,9 @@ pub fn execute(args: &VerifyArgs) -> Result<EndStatus, Failure> {
     output::print(|out| {
         writeln!(
             out,
-            "verified {}: {} with their registers, {} of memory, {}; replayed twice in {}",
+            "verified {}{}: {} with their registers, {} of memory, {}; replayed twice in {}",
             trace.directory().display(),
+            traces::window(&trace).map_or(String::new(), |window| format!(" ({window})")),
             count(verified.events, "event"),
             count(verified.checksums, "checksum"),
             count(files as u64, "file"),

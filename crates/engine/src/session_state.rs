@@ -103,6 +103,13 @@ impl Refused {
         Self::Image(format!("a session image is damaged: {what}"))
     }
 
+    /// The image has another layout.
+    pub fn layout(other: u32) -> Self {
+        Self::Image(format!(
+            "a session image has the layout {other}, and this version of Relive reads {LAYOUT}"
+        ))
+    }
+
     /// The failure of a replay that was to begin with an image of this set.
     #[must_use]
     pub fn failure(self, set: ImageSet) -> Failure {

@@ -107,6 +107,15 @@ impl Debuggee {
                 ));
             }
         }
+        if let At::Event(asked) = at
+            && asked < timeline.start().event
+            && timeline.begins_within()
+        {
+            news.push(format!(
+                "the recording begins behind event {}: this is its beginning",
+                timeline.start().event
+            ));
+        }
         let features = features(vector_state(), &vector_places());
         let description = description::document(&features);
         let registers = features.into_iter().flat_map(|f| f.registers).collect();

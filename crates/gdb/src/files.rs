@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::fs::File;
 
 use relive_engine::Failure;
+use relive_engine::timeline::beginning;
 use relive_trace::{FileId, Image, Kind, MapKind, TapeId, Trace};
 
 fn last_part(path: &[u8]) -> &[u8] {
@@ -32,6 +33,15 @@ pub fn mapped(
     process: u32,
     tell: &mut dyn FnMut(Vec<u8>, FileId, How),
 ) -> Result<(), Failure> {
+    if let Some(begins) = beginning(trace, process)? {
+        for (path, file) in begins.files {
+            let how = match path == begins.program {
+                true => How::Exec,
+                false => How::Map,
+            };
+            tell(path, file, how);
+        }
+    }
     let all = trace.tapes().iter().map(|t| t.id);
     let ids: Vec<TapeId> = all
         .filter(|id| id.process == process && !id.is_schedule())

@@ -34,5 +34,6 @@ mod vfile;
 
 pub use at::{At, NoPlace};
 pub use files::{How, mapped};
+pub use monitor::never_written;
 pub use serve::{Address, Admit, NoAddress, Options, Server, Session};
 pub use thread_locals::{Locate, ThreadLocal};

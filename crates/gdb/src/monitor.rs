@@ -4,7 +4,7 @@ use gdbstub::common::Signal;
 use gdbstub::outputln;
 use gdbstub::target::ext::monitor_cmd::{ConsoleOutput, MonitorCmd};
 use relive_engine::Failure;
-use relive_engine::timeline::{EventPlace, OTHERS, Spot, Uninterrupted};
+use relive_engine::timeline::{EventPlace, OTHERS, Spot, Timeline, Uninterrupted};
 
 use crate::at::At;
 use crate::debuggee::Debuggee;
@@ -164,9 +164,7 @@ impl Debuggee {
             if until.has_stopped() {
                 return Ok(Vec::new());
             }
-            return Ok(vec![
-                "nothing has written there since the process began".to_owned(),
-            ]);
+            return Ok(vec![never_written(&self.timeline).to_owned()]);
         };
         let by = match w.call {
             None => String::new(),
@@ -221,4 +219,13 @@ fn number(word: &str) -> Result<u64, Failure> {
         None => word.parse(),
     };
     parsed.map_err(|_| Failure::setup(format!("'{word}' is no number")))
+}
+
+/// The answer to a question for a write of which there is none.
+#[must_use]
+pub fn never_written(timeline: &Timeline) -> &'static str {
+    match timeline.begins_within() {
+        false => "nothing has written there since the process began",
+        true => "nothing has written there in this recording: the last write is before it begins",
+    }
 }

@@ -164,6 +164,15 @@ impl TapeReader {
         Ok(Some(event.expect("the event was decoded before")))
     }
 
+    /// Bytes of events up to the end of the next one; `None` at the end.
+    ///
+    /// # Errors
+    /// As [`TapeReader::next`].
+    pub fn end(&mut self) -> Result<Option<u64>> {
+        let length = self.next_length()?;
+        Ok(length.map(|length| self.offset() + length as u64))
+    }
+
     /// The event that [`TapeReader::next`] will return, as often as one likes.
     ///
     /// # Errors

@@ -67,6 +67,7 @@ enum NeighboursEnd {
 /// Any failure of Relive; the recording failed itself.
 pub fn execute(args: &ExploreArgs) -> Result<EndStatus, Failure> {
     let trace = traces::open_to_replay(args.trace.trace.as_deref())?;
+    traces::refuse_excerpt(&trace, "relive explore --failing")?;
     let manifest = trace.manifest();
     let ended = manifest.summary.as_ref().map(|s| s.exit);
     if ended != Some(ExitStatus::Code(0)) {

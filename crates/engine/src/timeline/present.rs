@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use relive_trace::ImageHead;
+use relive_trace::{ImageHead, Manifest};
 
 use super::ancestors::Follow;
 use super::image_list;
@@ -44,6 +44,8 @@ pub struct Timeline {
     pub(super) current: ReplayProcess,
     pub(super) status: ReplayStatus,
     pub(super) start: Point,
+    /// It begins with an image of the process, in the midst of it.
+    within: bool,
     /// Where to stop.
     pub stops: StopSet,
     /// A copy that has been written to: the guest that a user looks at, until the replay goes on.
@@ -80,12 +82,17 @@ impl Timeline {
             // They have no part in the writes of others.
             Some(_) => Vec::new(),
         };
+        let manifest = Manifest::read(&trace).map_err(Failure::setup)?;
+        let goal = follow.chain.last().copied();
+        let excerpt = manifest.excerpt.zip(goal);
+        let within = excerpt.is_some_and(|(excerpt, goal)| excerpt.process(goal).is_some());
         let snapshots = Snapshots::new(Snapshot { status, host }, FIRST_GAP, bound);
         Ok(Self {
             snapshots,
             current,
             status,
             start: status.point,
+            within,
             stops: StopSet::default(),
             changed: None,
             trace,
@@ -114,6 +121,12 @@ impl Timeline {
     #[must_use]
     pub fn start(&self) -> Point {
         self.start
+    }
+
+    /// Whether it begins in the midst of the process, which has a past that is not there.
+    #[must_use]
+    pub fn begins_within(&self) -> bool {
+        self.within
     }
 
     /// The guest as a user sees it now: of the replay, or of the copy that was written to.

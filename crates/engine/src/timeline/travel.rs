@@ -185,7 +185,8 @@ impl Timeline {
     ) -> Result<(ReplayProcess, ReplayStatus, StopReason)> {
         let before = |at: &Point, ended: bool| !ended && (*at == point || at.is_before(&point));
         let (mut host, status) = self.nearest(before)?.ok_or_else(|| {
-            Failure::setup(format!("{point} is before the beginning of the process"))
+            let start = self.start;
+            Failure::setup(format!("{point} is before the beginning, which is at {start}"))
         })?;
         let route = Route {
             from: status,

@@ -16,20 +16,23 @@ const MAKES: [i64; 4] = [
     libc::SYS_vfork,
 ];
 
-/// Hands out the events of a part of a tape.
+/// Hands out the events of a part of a tape, each with the bytes of events up to its end.
 ///
 /// # Errors
 /// The trace is damaged, or `look` fails.
 pub fn each(
     trace: &Trace,
     part: &TapePart,
-    mut look: impl FnMut(&Event<'_>) -> Result<()>,
+    mut look: impl FnMut(&Event<'_>, u64) -> Result<()>,
 ) -> Result<()> {
     let mut reader = trace.tape_at(part.id, &part.from).map_err(Failure::setup)?;
     while part.to.is_none_or(|to| reader.position() < to) {
-        match reader.next().map_err(Failure::setup)? {
-            Some(event) => look(&event)?,
-            None => break,
+        // The event borrows the reader, which knows its end before.
+        let Some(end) = reader.end().map_err(Failure::setup)? else {
+            break;
+        };
+        if let Some(event) = reader.next().map_err(Failure::setup)? {
+            look(&event, end)?;
         }
     }
     Ok(())
@@ -69,13 +72,19 @@ impl Births {
         matches!(origin, Origin::Fork | Origin::Vfork).then_some(*parent)
     }
 
+    /// The kernel id of a process.
+    pub fn id(&self, process: u32) -> Option<u32> {
+        let start = self.starts.get(&TapeId::new(process, 0));
+        start.map(|(_, _, tid)| *tid)
+    }
+
     /// The processes that the events of parts of tapes make.
     ///
     /// # Errors
     /// The trace is damaged.
     pub fn made_by(&self, trace: &Trace, part: &TapePart) -> Result<BTreeMap<u32, u64>> {
         let (mut made, mut index) = (BTreeMap::new(), part.from.event);
-        each(trace, part, |event| {
+        each(trace, part, |event, _| {
             if let Kind::Syscall(call) = &event.kind
                 && MAKES.contains(&i64::from(call.nr))
                 && call.result > 0

@@ -39,6 +39,24 @@ impl CutPlace {
 }
 
 impl Timeline {
+    /// The first place behind so many events at which the process can be described; `None`: it ends before.
+    ///
+    /// # Errors
+    /// Divergence.
+    pub(super) fn place_from(&mut self, event: u64) -> Result<Option<CutPlace>> {
+        let mut event = event;
+        loop {
+            let (host, status, _) = self.behind_event(event, &mut Uninterrupted)?;
+            if status.ended.is_some() {
+                return Ok(None);
+            }
+            if let Some(found) = CutPlace::of(host, status)? {
+                return Ok(Some(found));
+            }
+            event = event.max(status.point.event) + 1;
+        }
+    }
+
     /// The place where the timeline stands, or the last one before it at which its process can be described:
     /// right at a tick or an event, and not while a vfork child runs in its memory.
     ///

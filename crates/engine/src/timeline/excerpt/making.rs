@@ -4,13 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use relive_trace::{
-    BeginProcess, BeginTape, Excerpt, ExitStatus, FileStore, ImageHead, ImageSet, IndexWriter, Kind, Summary,
+    BeginProcess, BeginTape, Excerpt, ExitStatus, FileStore, ImageHead, ImageSet, IndexWriter, Summary,
     TapeId, TapeMark, TapePart, Trace, TraceWriter, copy_parts,
 };
 
 use super::births::{self, Births};
-use super::contents;
 use super::cut_place::CutPlace;
+use super::others::{self, BeginCut};
+use super::tape_notes::AllNotes;
+use super::{contents, ends};
 use crate::failure::{Failure, Result};
 use crate::session_state::LAYOUT;
 
@@ -41,8 +43,11 @@ pub fn make_excerpt(
     folder: &Path,
 ) -> Result<Excerpted> {
     let births = Births::of(trace)?;
-    let order = next_order(trace, &begin)?;
-    let mut begins = vec![begin];
+    let notes = AllNotes::of(trace, &births)?;
+    let BeginCut {
+        places: mut begins,
+        order,
+    } = others::begin(trace, &births, &notes, begin)?;
     let mut excerpt = Excerpt {
         images: 0,
         order,
@@ -54,7 +59,9 @@ pub fn make_excerpt(
         begins.iter().flat_map(|at| at.state.marks()).collect();
     excerpt.tapes = marks.iter().map(|(id, mark)| BeginTape::new(*id, *mark)).collect();
     let threads = excerpt.processes.iter().map(|p| (p.process, p.threads));
-    let ends = |id: TapeId| end.and_then(|end| tape_end(end, id));
+    let begun = |id: TapeId| marks.get(&id).map_or(0, |mark| mark.event);
+    let cut = end.map(|end| ends::ends(trace, &notes, end, &begun)).transpose()?;
+    let ends = |id: TapeId| cut.as_ref().and_then(|cut| cut.get(&id).copied());
     let parts = births::parts(trace, &births, &marks, &threads.collect(), &ends)?;
     let manifest = trace.manifest();
     let mut writer = TraceWriter::create(folder, &manifest.of_excerpt()).map_err(Failure::setup)?;
@@ -75,8 +82,8 @@ pub fn make_excerpt(
     let mut totals = Totals::default();
     for part in &parts {
         totals.begin(part);
-        births::each(trace, part, |event| {
-            totals.add(&event.kind, event.ticks);
+        births::each(trace, part, |event, _| {
+            totals.add(event.ticks);
             contents::of_event(event, &mut files)
         })?;
     }
@@ -102,46 +109,6 @@ fn process(at: &CutPlace) -> BeginProcess {
         event: at.state.replayed.events,
         threads: at.state.process.next_thread,
     }
-}
-
-/// The number of events at which a tape ends where the process is described: of a thread that had ended there
-/// all, of one that had not begun none.
-fn tape_end(end: &CutPlace, id: TapeId) -> Option<u64> {
-    if end.state.process.index != id.process {
-        return None;
-    }
-    match end.state.marks().get(&id) {
-        Some(mark) => Some(mark.event),
-        None if id.is_schedule() || id.thread >= end.state.process.next_thread => Some(0),
-        None => None,
-    }
-}
-
-/// The number of the first output behind a place.
-fn next_order(trace: &Trace, at: &CutPlace) -> Result<u64> {
-    let marks = at.state.marks();
-    let mut next = 0;
-    for id in trace.tapes().iter().map(|tape| tape.id) {
-        let begun = id.process == at.state.process.index && id.thread < at.state.process.next_thread;
-        if id.is_schedule() || !begun {
-            continue;
-        }
-        let part = TapePart {
-            id,
-            from: trace.base(id),
-            to: marks.get(&id).map(|mark| mark.event),
-        };
-        births::each(trace, &part, |event| {
-            if let Kind::Syscall(call) = &event.kind
-                && let Some(order) = call.order
-            {
-                next = next.max(order + 1);
-            }
-            Ok(())
-        })?;
-    }
-    let base = trace.manifest().excerpt.as_ref().map_or(0, |e| e.order);
-    Ok(next.max(base))
 }
 
 fn write_image(at: &mut CutPlace, images: &mut IndexWriter) -> Result<()> {
@@ -186,7 +153,7 @@ impl Totals {
         self.last = part.from.ticks;
     }
 
-    fn add(&mut self, _: &Kind<'_>, ticks: u64) {
+    fn add(&mut self, ticks: u64) {
         self.events += 1;
         self.ticks += ticks.saturating_sub(self.last);
         self.last = ticks;

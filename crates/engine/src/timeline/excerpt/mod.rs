@@ -2,10 +2,15 @@
 //! processes that there were at a place, and ends with the recording or before. Must never change the
 //! recording that it is made of, nor leave an event out between beginning and end.
 
+mod beginning;
 mod births;
 mod contents;
 mod cut_place;
+mod ends;
 mod making;
+mod others;
+mod tape_notes;
 
+pub use beginning::{Beginning, beginning};
 pub use cut_place::CutPlace;
 pub use making::{Excerpted, make_excerpt};

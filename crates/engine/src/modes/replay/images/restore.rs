@@ -34,10 +34,7 @@ type Result<T> = std::result::Result<T, Refused>;
 pub fn state(image: &ImageReader, set: ImageSet, process: u32) -> Result<SessionState> {
     let head = image.head();
     if head.layout != LAYOUT {
-        return Err(Refused::Image(format!(
-            "a session image has the layout {}, and this version of Relive reads {LAYOUT}",
-            head.layout
-        )));
+        return Err(Refused::layout(head.layout));
     }
     let state = SessionState::decode(image.state())?;
     if state.process.index != process {
