@@ -8,7 +8,7 @@ use relive_trace::{Kind, TapeId, TapeMark, TapePart, Trace};
 
 use super::births::{Births, each};
 use super::cut_place::CutPlace;
-use super::tape_notes::AllNotes;
+use super::tape_notes::{AllNotes, TapeNotes};
 use crate::failure::{Failure, Result};
 use crate::session_state::SessionState;
 use crate::supervisor;
@@ -26,93 +26,246 @@ pub struct BeginCut {
     pub order: u64,
 }
 
+/// Tries to cut all processes between two outputs.
+const TRIES: usize = 16;
+
 /// Cuts all processes where one of them stands.
 ///
 /// # Errors
 /// A process cannot be described there, or divergence.
-pub fn begin(trace: &Trace, births: &Births, all_notes: &AllNotes, at: CutPlace) -> Result<BeginCut> {
-    let notes = all_notes;
+pub fn begin(trace: &Trace, births: &Births, notes: &AllNotes, at: CutPlace) -> Result<BeginCut> {
     let first = at.state.process.index;
     refuse_sharing(trace, first)?;
-    let cut = Cut::of(&at.state);
-    let mut early = early(notes, first, &cut);
-    for (id, notes) in &notes.0 {
-        if reaped(all_notes, births, id.process, first, &cut) {
-            early.insert(*id, notes.end);
+    let cutting = Cutting {
+        trace,
+        births,
+        notes,
+        first,
+        cut: Cut::of(&at.state),
+    };
+    let mut needs = cutting.early();
+    for _ in 0..TRIES {
+        let order = cutting.settle(&mut needs);
+        match cutting.places(&needs, order)? {
+            Ok(mut places) => {
+                places.push(at);
+                places.sort_by_key(|place| place.state.process.index);
+                return Ok(BeginCut { places, order });
+            }
+            // The first place of a process is behind later outputs.
+            Err(later) if cutting.may_need(&later) => needs.extend(later),
+            Err(later) => {
+                let process = later.keys().next().map_or(0, |id| id.process);
+                return Err(Failure::unsupported(format!(
+                    "a recording that begins there: p{process} cannot be described between two outputs of the processes; choose a place a little earlier or later"
+                )));
+            }
         }
     }
-    let order = next_order(trace, notes, first, &cut, &early);
-    let mut needs = early;
-    for (id, notes) in &notes.0 {
-        if id.process != first {
-            let need = needs.entry(*id).or_default();
-            *need = (*need).max(notes.up_to(order));
+    Err(Failure::unsupported(
+        "a recording that begins there: its processes cannot be cut between two of their outputs; choose a place a little earlier or later",
+    ))
+}
+
+/// The processes of a recording where one of them is cut.
+struct Cutting<'a> {
+    trace: &'a Trace,
+    births: &'a Births,
+    notes: &'a AllNotes,
+    first: u32,
+    cut: Cut,
+}
+
+impl Cutting<'_> {
+    /// Events of other processes that were written before the last chunk of this process that lies before its
+    /// cut, and all of those of which it has learnt that they have ended.
+    fn early(&self) -> Needs {
+        let last = |(id, notes): (TapeId, &TapeNotes)| {
+            let events = self.cut.events(id, notes.end);
+            let before = notes.chunks.iter().rfind(|(_, end)| *end <= events);
+            before.map(|(place, _)| *place)
+        };
+        let place = self.notes.process(self.first).filter_map(last).max();
+        let limit = self.limit();
+        let mut needs = Needs::new();
+        for (id, notes) in self.notes.0.iter().filter(|(id, _)| id.process != self.first) {
+            let written = notes.written_before(place.unwrap_or(0));
+            let most = notes.reaches(limit).unwrap_or(u64::MAX);
+            let need = match self.has_reaped(id.process, self.first, &self.cut) {
+                true => notes.end,
+                false => written.min(most),
+            };
+            needs.insert(*id, need);
+        }
+        needs
+    }
+
+    /// The number of the first output that the process makes behind its cut.
+    fn limit(&self) -> u64 {
+        let later = |(id, notes): (TapeId, &TapeNotes)| {
+            notes.order_from(self.cut.events(id, notes.end))
+        };
+        let own = self.notes.process(self.first).filter_map(later);
+        own.min().unwrap_or(u64::MAX)
+    }
+
+    /// Whether none of these events is an output that came behind the cut.
+    fn may_need(&self, needs: &Needs) -> bool {
+        let limit = self.limit();
+        needs.iter().all(|(id, need)| {
+            let reaches = self.notes.0.get(id).and_then(|notes| notes.reaches(limit));
+            reaches.is_none_or(|index| index >= *need)
+        })
+    }
+
+    /// Adds all events that come before others which are needed: outputs with lower numbers, and births. The
+    /// number of the first output behind them.
+    fn settle(&self, needs: &mut Needs) -> u64 {
+        let base = self.trace.manifest().excerpt.as_ref();
+        let mut order = base.map_or(0, |excerpt| excerpt.order);
+        loop {
+            for (id, notes) in self.notes.0.iter().filter(|(id, _)| id.process != self.first) {
+                let need = needs.entry(*id).or_default();
+                *need = (*need).max(notes.up_to(order));
+            }
+            self.need_births(needs);
+            let last = self.notes.0.iter().filter_map(|(id, notes)| {
+                let events = match id.process == self.first {
+                    true => self.cut.events(*id, notes.end),
+                    false => needs.get(id).copied().unwrap_or(0),
+                };
+                let before = notes.orders.iter().rfind(|(index, _)| *index < events);
+                before.map(|(_, number)| number + 1)
+            });
+            match last.max() {
+                Some(later) if later > order => order = later,
+                _ => return order,
+            }
         }
     }
-    let all = processes(trace);
-    let ancestors: BTreeSet<u32> = ancestors(births, first);
-    for &process in all.iter().rev().filter(|process| **process != first) {
-        let own = |needs: &Needs| needs.iter().any(|(id, n)| id.process == process && *n > 0);
-        let made = births.parent(process);
-        let made = made.and_then(|by| Some((by, *notes.0.get(&by)?.makes.get(&process)?)));
-        if let Some((by, index)) = made {
-            if by.process == first && !cut.has_passed(by, index) {
+
+    /// The event that makes a process, if it is not there from the beginning.
+    fn birth(&self, process: u32) -> Option<(TapeId, u64)> {
+        let by = self.births.parent(process)?;
+        let index = self.notes.0.get(&by)?.makes.get(&process)?;
+        Some((by, *index))
+    }
+
+    /// Adds the births of processes of which events are needed, and of those that the process comes from.
+    fn need_births(&self, needs: &mut Needs) {
+        let ancestors = self.ancestors();
+        for process in processes(self.trace).into_iter().rev() {
+            let Some((by, index)) = self.birth(process) else {
+                continue;
+            };
+            let any = needs.iter().any(|(id, need)| id.process == process && *need > 0);
+            if by.process == self.first && !self.cut.has_passed(by, index) {
                 needs.retain(|id, _| id.process != process);
-            } else if own(&needs) || ancestors.contains(&process) {
+            } else if any || ancestors.contains(&process) {
                 let need = needs.entry(by).or_default();
                 *need = (*need).max(index + 1);
             }
         }
     }
-    if let Some((by, index)) = births.parent(first).and_then(|by| {
-        let index = *notes.0.get(&by)?.makes.get(&first)?;
-        Some((by, index))
-    }) {
-        let need = needs.entry(by).or_default();
-        *need = (*need).max(index + 1);
-    }
-    let mut cuts = BTreeMap::from([(first, Some(cut))]);
-    let mut places = vec![at];
-    for &process in all.iter().filter(|process| **process != first) {
-        let there = match births.parent(process) {
-            None => true,
-            Some(by) => {
-                let index = notes.0.get(&by).and_then(|n| n.makes.get(&process).copied());
-                match (cuts.get(&by.process), index) {
-                    (Some(Some(cut)), Some(index)) => cut.has_passed(by, index),
-                    // It has ended.
-                    (Some(None), _) => true,
-                    _ => false,
-                }
-            }
-        };
-        if !there {
-            continue;
+
+    /// The process and those that it comes from.
+    fn ancestors(&self) -> BTreeSet<u32> {
+        let mut all = BTreeSet::new();
+        let mut at = Some(self.first);
+        while let Some(process) = at.filter(|process| all.insert(*process)) {
+            at = self.births.parent(process).map(|by| by.process);
         }
-        let wanted = needs.iter().filter(|(id, _)| id.process == process);
-        let wanted: Needs = wanted.map(|(id, n)| (*id, *n)).collect();
-        let all = notes
-            .process(process)
-            .all(|(id, notes)| wanted.get(&id).is_some_and(|need| *need >= notes.end));
-        let parent = births.parent(process).map(|by| by.process);
-        let parent = parent.and_then(|parent| Some((parent, cuts.get(&parent)?.as_ref()?)));
-        let waited = parent.is_some_and(|(parent, cut)| reaped(notes, births, process, parent, cut));
-        let silent = notes.process(process).all(|(_, notes)| notes.reaches(order).is_none());
-        let reached = match all || waited && silent {
-            true => None,
-            false => reach(trace, process, &wanted)?,
-        };
-        cuts.insert(process, reached.as_ref().map(|place| Cut::of(&place.state)));
-        if let Some(place) = reached {
-            check_orders(notes, &place, order)?;
+        all
+    }
+
+    /// Whether a process has learnt before its cut that its child, the process, has ended.
+    fn has_reaped(&self, process: u32, by: u32, cut: &Cut) -> bool {
+        let is_child = self.births.parent(process).is_some_and(|tape| tape.process == by);
+        if !is_child {
+            return false;
+        }
+        let id = self.births.id(process);
+        // Kernel ids come again, once the process that had one has been waited for.
+        let children = self.notes.process(by).flat_map(|(_, notes)| notes.makes.keys());
+        let before = children.filter(|child| **child < process && self.births.id(**child) == id);
+        let told = self.notes.process(by).flat_map(|(tape, notes)| {
+            let events = cut.events(tape, notes.end);
+            let reaps = notes.reaps.iter();
+            reaps.filter(move |(index, pid)| *index < events && Some(*pid) == id)
+        });
+        told.count() > before.count()
+    }
+
+    /// The places of all other processes that there are; those events of one that has none between the outputs
+    /// before this one and later ones.
+    fn places(
+        &self,
+        needs: &Needs,
+        order: u64,
+    ) -> Result<std::result::Result<Vec<CutPlace>, Needs>> {
+        let mut cuts = BTreeMap::from([(self.first, Some(self.cut.clone()))]);
+        let mut places = Vec::new();
+        for process in processes(self.trace) {
+            if process == self.first || !self.is_there(process, &cuts) {
+                continue;
+            }
+            let own = needs.iter().filter(|(id, _)| id.process == process);
+            let own: Needs = own.map(|(id, need)| (*id, *need)).collect();
+            let place = match self.is_over(process, &own, order, &cuts) {
+                true => None,
+                false => reach(self.trace, process, &own)?,
+            };
+            cuts.insert(process, place.as_ref().map(|place| Cut::of(&place.state)));
+            let Some(place) = place else { continue };
+            let cut = Cut::of(&place.state);
+            let events = |(id, notes): (TapeId, &TapeNotes)| (id, cut.events(id, notes.end));
+            let late = |(id, notes): (TapeId, &TapeNotes)| {
+                let events = cut.events(id, notes.end);
+                notes.reaches(order).is_some_and(|index| index < events)
+            };
+            if self.notes.process(process).any(late) {
+                return Ok(Err(self.notes.process(process).map(events).collect()));
+            }
             places.push(place);
         }
+        Ok(Ok(places))
     }
-    places.sort_by_key(|place| place.state.process.index);
-    Ok(BeginCut { places, order })
+
+    /// Whether a process has begun before the cuts of those before it.
+    fn is_there(&self, process: u32, cuts: &BTreeMap<u32, Option<Cut>>) -> bool {
+        if self.births.parent(process).is_none() {
+            return true;
+        }
+        let Some((by, index)) = self.birth(process) else {
+            return false;
+        };
+        match cuts.get(&by.process) {
+            Some(Some(cut)) => cut.has_passed(by, index),
+            // It has ended.
+            Some(None) => true,
+            None => false,
+        }
+    }
+
+    /// Whether a process has ended behind these events, without a replay that tells.
+    fn is_over(
+        &self,
+        process: u32,
+        needs: &Needs,
+        order: u64,
+        cuts: &BTreeMap<u32, Option<Cut>>,
+    ) -> bool {
+        let own = || self.notes.process(process);
+        let whole = own().all(|(id, notes)| needs.get(&id).is_some_and(|n| *n >= notes.end));
+        let by = self.births.parent(process).map(|by| by.process);
+        let cut = by.and_then(|by| Some((by, cuts.get(&by)?.as_ref()?)));
+        let reaped = cut.is_some_and(|(by, cut)| self.has_reaped(process, by, cut));
+        whole || reaped && own().all(|(_, notes)| notes.reaches(order).is_none())
+    }
 }
 
 /// Where a process is cut.
+#[derive(Clone)]
 pub struct Cut {
     marks: BTreeMap<TapeId, TapeMark>,
     threads: u32,
@@ -140,67 +293,6 @@ impl Cut {
     fn has_passed(&self, id: TapeId, index: u64) -> bool {
         self.events(id, u64::MAX) > index
     }
-}
-
-/// Whether a process has learnt before its cut that its child, the process, has ended.
-fn reaped(notes: &AllNotes, births: &Births, process: u32, by: u32, cut: &Cut) -> bool {
-    if births.parent(process).is_none_or(|parent| parent.process != by) {
-        return false;
-    }
-    let id = births.id(process);
-    // Kernel ids come again, once the process that had one has been waited for.
-    let children = notes.process(by).flat_map(|(_, notes)| notes.makes.keys());
-    let before = children.filter(|child| **child < process && births.id(**child) == id);
-    let told = notes.process(by).flat_map(|(tape, notes)| {
-        let events = cut.events(tape, notes.end);
-        let reaps = notes.reaps.iter();
-        reaps.filter(move |(index, pid)| *index < events && Some(*pid) == id)
-    });
-    told.count() > before.count()
-}
-
-/// The process and those that it comes from.
-fn ancestors(births: &Births, process: u32) -> BTreeSet<u32> {
-    let mut all = BTreeSet::new();
-    let mut at = Some(process);
-    while let Some(process) = at.filter(|process| all.insert(*process)) {
-        at = births.parent(process).map(|by| by.process);
-    }
-    all
-}
-
-/// Events of other processes that were written before the last chunk of this process that lies before its cut.
-fn early(notes: &AllNotes, first: u32, cut: &Cut) -> Needs {
-    let last = |(id, notes): (TapeId, &super::tape_notes::TapeNotes)| {
-        let events = cut.events(id, notes.end);
-        let before = notes.chunks.iter().rfind(|(_, end)| *end <= events);
-        before.map(|(place, _)| *place)
-    };
-    let place = notes.process(first).filter_map(last).max().unwrap_or(0);
-    let later = |(id, notes): (TapeId, &super::tape_notes::TapeNotes)| {
-        notes.order_from(cut.events(id, notes.end))
-    };
-    let limit = notes.process(first).filter_map(later).min().unwrap_or(u64::MAX);
-    let others = notes.0.iter().filter(|(id, _)| id.process != first);
-    let need = |notes: &super::tape_notes::TapeNotes| {
-        let written = notes.written_before(place);
-        notes.reaches(limit).map_or(written, |most| written.min(most))
-    };
-    others.map(|(id, notes)| (*id, need(notes))).collect()
-}
-
-/// The number of the first output behind a cut.
-fn next_order(trace: &Trace, notes: &AllNotes, first: u32, cut: &Cut, early: &Needs) -> u64 {
-    let base = trace.manifest().excerpt.as_ref().map_or(0, |e| e.order);
-    let last = notes.0.iter().filter_map(|(id, notes)| {
-        let events = match id.process == first {
-            true => cut.events(*id, notes.end),
-            false => early.get(id).copied().unwrap_or(0),
-        };
-        let before = notes.orders.iter().rfind(|(index, _)| *index < events);
-        before.map(|(_, number)| number + 1)
-    });
-    last.max().unwrap_or(0).max(base)
 }
 
 /// The first place of a process behind these events; `None`: it ends before.
@@ -247,22 +339,6 @@ fn missing(trace: &Trace, state: &SessionState, needs: &Needs) -> Result<u64> {
         missing += between.max(1);
     }
     Ok(missing)
-}
-
-/// A place has no output that belongs behind the cut.
-fn check_orders(notes: &AllNotes, place: &CutPlace, order: u64) -> Result<()> {
-    let cut = Cut::of(&place.state);
-    let process = place.state.process.index;
-    let late = notes.process(process).any(|(id, notes)| {
-        let events = cut.events(id, notes.end);
-        notes.reaches(order).is_some_and(|index| index < events)
-    });
-    match late {
-        false => Ok(()),
-        true => Err(Failure::unsupported(format!(
-            "a recording that begins there: p{process} cannot be described between two outputs of the processes; choose a place a little earlier or later"
-        ))),
-    }
 }
 
 fn refuse_sharing(trace: &Trace, process: u32) -> Result<()> {
