@@ -26,6 +26,7 @@ pub mod needs;
 pub mod readme;
 pub mod session;
 pub mod signals;
+pub mod splits;
 pub mod stage_table;
 pub mod stages;
 pub mod workshop;

@@ -18,6 +18,8 @@ pub(crate) enum Action {
     Verify,
     /// Session images on the way, and a replay from each of them.
     Index,
+    /// Parts of the recording as recordings of their own.
+    Split,
 }
 
 /// One row of the table of stages.
@@ -65,7 +67,7 @@ const PAIRED: &[(&str, &str)] = &[("RELIVE_PAIRS", "always")];
 const TINY_PAIRED: &[(&str, &str)] = &[TINY[0], PAIRED[0]];
 
 /// All stages in the order in which they run.
-pub const STAGES: [Stage; 14] = [
+pub const STAGES: [Stage; 15] = [
     stage("native", Action::Native, USUAL, None, None),
     stage("run", Action::Run, PAIRED, None, Some(StageGroup::Run)),
     stage("run-tiny", Action::Run, TINY, None, Some(StageGroup::Run)),
@@ -101,6 +103,13 @@ pub const STAGES: [Stage; 14] = [
         "index",
         Action::Index,
         PAIRED,
+        Some("record"),
+        Some(StageGroup::Verify),
+    ),
+    stage(
+        "split",
+        Action::Split,
+        USUAL,
         Some("record"),
         Some(StageGroup::Verify),
     ),

@@ -6,6 +6,7 @@ use crate::command;
 use crate::compare::{check_expected, check_like_native, check_refused, check_same};
 use crate::escape::shell_quote;
 use crate::header::{Header, Parallel, Where};
+use crate::splits;
 use crate::stage_table::{Action, STAGES, Stage};
 use crate::workshop::Workshop;
 use std::ffi::OsString;
@@ -53,6 +54,8 @@ pub fn spec(subject: &Subject, stage: &Stage, workshop: &Workshop) -> Result<Spe
     let trace = workshop.trace_dir(stage.of.unwrap_or(stage.name));
     match stage.action {
         Action::Native => {}
+        // The stage has several children.
+        Action::Split => {}
         Action::Run => argv.extend(["run".into(), "--".into()]),
         Action::Record => argv.extend(["record".into(), "-o".into(), trace.into(), "--".into()]),
         Action::Sketch => argv.extend([
@@ -106,7 +109,7 @@ fn applies(stage: &Stage, header: &Header) -> bool {
             .filter(|made| stage.of == Some(made.name))
             .all(|made| refusal(made, header).is_none())
         && (header.sketch || !is_of_sketch(stage))
-        && (header.index || stage.action != Action::Index)
+        && (header.index || !matches!(stage.action, Action::Index | Action::Split))
 }
 
 fn is_of_sketch(stage: &Stage) -> bool {
@@ -127,7 +130,8 @@ fn refusal<'a>(stage: &Stage, header: &'a Header) -> Option<&'a [u8]> {
         | Action::Replay
         | Action::ParallelReplay
         | Action::Verify
-        | Action::Index => false,
+        | Action::Index
+        | Action::Split => false,
     };
     here.then_some(&refusal.says)
 }
@@ -147,6 +151,19 @@ fn run_stage(
 ) -> Result<Outcome, String> {
     let header = &subject.header;
     let before = |name: &str| done.iter().find(|row| row.0 == name).map(|row| &row.1);
+    if stage.action == Action::Split {
+        let of = stage.of.expect("a part has a recording");
+        let recorded = before(of).ok_or_else(|| format!("the header leaves out {of}"))?;
+        let whole = spec(subject, stage, workshop)?;
+        let relive = |words: Vec<OsString>| {
+            let mut spec = whole.clone();
+            spec.argv.truncate(1);
+            spec.argv.extend(words);
+            Ok(spec)
+        };
+        let trace = workshop.trace_dir(of).into();
+        return splits::check(&trace, recorded, workshop, &relive);
+    }
     let outcome = spec(subject, stage, workshop)?.run()?;
     if let Some(says) = refusal(stage, header) {
         check_refused(says, &outcome)?;
@@ -172,7 +189,7 @@ fn run_stage(
             }
             left_nothing_behind(&workshop.root.join(stage.name), &outcome)?;
         }
-        Action::Verify | Action::Index => {
+        Action::Verify | Action::Index | Action::Split => {
             if !outcome.status.success() {
                 return Err(format!(
                     "{}\nto repeat:\n  {}\nits stderr ends:\n{}",
@@ -225,13 +242,13 @@ mod tests {
                 .filter(|stage| applies(stage, &header))
                 .count()
         };
-        assert_eq!(count(""), 10);
-        assert_eq!(count("tiny=no"), 6);
+        assert_eq!(count(""), 11);
+        assert_eq!(count("tiny=no"), 7);
         assert_eq!(count("index=no"), 9);
         assert_eq!(count("modes=run,record"), 5);
         assert_eq!(count("refused=x"), 5);
-        assert_eq!(count("sketch=yes"), 14);
-        assert_eq!(count("sketch=yes refused=x refused-in=sketch"), 11);
+        assert_eq!(count("sketch=yes"), 15);
+        assert_eq!(count("sketch=yes refused=x refused-in=sketch"), 12);
     }
 
     #[test]
