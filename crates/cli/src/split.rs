@@ -7,7 +7,7 @@ use std::os::unix::fs::DirBuilderExt;
 
 use relive_engine::Failure;
 use relive_engine::supervisor::EndStatus;
-use relive_engine::timeline::{Excerpted, Spot, Timeline, follow, make_excerpt};
+use relive_engine::timeline::{Excerpted, Spot, Timeline, follow, make_excerpt, refuse_sharing};
 use relive_gdb::At;
 use relive_trace::Trace;
 use serde_json::json;
@@ -49,7 +49,7 @@ pub fn execute(args: &SplitArgs) -> Result<EndStatus, Failure> {
     drop(timeline);
     if end.as_ref().is_some_and(|end| !begin.status.point.is_before(&end.status.point)) {
         return Err(Failure::setup(
-            "--to is not behind --from: nothing lies between",
+            "nothing lies between --from and --to, or the recording cannot be cut at two places there",
         ));
     }
     let exactly = begin.status.point == wanted.point;
@@ -92,7 +92,9 @@ fn open(args: &SplitArgs, trace: &Trace) -> Result<Timeline, Failure> {
     });
     let crash = given.clone().find(|at| *at == At::Crash);
     let process = traces::process(trace, args.process.or(named), crash.unwrap_or(At::Start))?;
-    Timeline::open(trace.directory(), &follow(trace, process)?)
+    let way = follow(trace, process)?;
+    way.chain.iter().try_for_each(|process| refuse_sharing(trace, *process))?;
+    Timeline::open(trace.directory(), &way)
 }
 
 /// A new folder: existing files stay unchanged.

@@ -172,10 +172,14 @@ fn settle_page_fault(task: &Task, info: &mut SigInfo, err: &mut u64) {
     /// Bit of the error code: the page was present.
     const PRESENT: u64 = 1;
     let addr = fault_addr(info);
+    // The kernel says of its own half that all of it is present.
+    if addr < relive_host::layout::FS_END {
+        *err &= !PRESENT;
+    }
+    // Elsewhere a guest has nothing, and the pages that the host has there come and go.
     if !relive_host::layout::guest_may_map_range(addr, addr.saturating_add(1)) {
         return;
     }
-    *err &= !PRESENT;
     match task.machine().memory().space.at(addr) {
         None => info[8..12].copy_from_slice(&SEGV_MAPERR.to_le_bytes()),
         Some(region) if region.prot != 0 => *err |= PRESENT,

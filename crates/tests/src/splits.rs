@@ -10,8 +10,9 @@ use crate::child::{Outcome, Spec};
 use crate::workshop::Workshop;
 
 /// Refusals that a place or a recording may meet.
-const MAY_REFUSE: [&str; 3] = [
+const MAY_REFUSE: [&str; 4] = [
     "share memory",
+    "cannot be cut at two places there",
     "has ended there: nothing follows",
     "a child of vfork(2) runs in the memory",
 ];

@@ -32,7 +32,7 @@ pub use crate::guide::protocol::{
 pub use crate::guide::races::{AccessOrder, OrderedAccess, Race, RaceAccess, RaceHints, Races};
 pub use crate::guide::register_set::{Registers, vector_places, vector_state};
 pub use ancestors::{Follow, child, crashes, follow, processes};
-pub use excerpt::{Beginning, CutPlace, Excerpted, beginning, make_excerpt};
+pub use excerpt::{Beginning, CutPlace, Excerpted, beginning, make_excerpt, refuse_sharing};
 pub use function_calls::{CallObserver, Callee, Find, FunctionCall, Moment};
 pub use index::{Indexed, Places, index};
 pub use present::{Stopped, Timeline};

@@ -14,3 +14,4 @@ mod tape_notes;
 pub use beginning::{Beginning, beginning};
 pub use cut_place::CutPlace;
 pub use making::{Excerpted, make_excerpt};
+pub use others::refuse_sharing;

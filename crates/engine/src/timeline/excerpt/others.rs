@@ -341,7 +341,11 @@ fn missing(trace: &Trace, state: &SessionState, needs: &Needs) -> Result<u64> {
     Ok(missing)
 }
 
-fn refuse_sharing(trace: &Trace, process: u32) -> Result<()> {
+/// Refuses a process whose memory others write.
+///
+/// # Errors
+/// It is one; or the trace is damaged.
+pub fn refuse_sharing(trace: &Trace, process: u32) -> Result<()> {
     match supervisor::waits_for_others(trace, process)? {
         false => Ok(()),
         true => Err(Failure::unsupported(format!(
