@@ -22,6 +22,7 @@ mod rpc;
 mod sandbox;
 mod shards;
 mod shut_in;
+mod split;
 mod stats;
 mod streams;
 mod terminal;

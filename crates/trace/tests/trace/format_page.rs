@@ -8,6 +8,8 @@ const PAGE: &str = include_str!("../../../../docs/trace-format.md");
 fn version_and_limits() {
     let version = format!("Format version: **{FORMAT}**\n");
     assert!(PAGE.contains(&version), "not on the page: {version}");
+    let excerpt = format!("Format version of an excerpt: **{EXCERPT_FORMAT}**\n");
+    assert!(PAGE.contains(&excerpt), "not on the page: {excerpt}");
     let chunk = format!("1 to {CHUNK_RAW_MAX}");
     assert!(PAGE.contains(&chunk), "not on the page: {chunk}");
     assert_eq!(BLOB_MAX, 1 << 32);
@@ -52,6 +54,13 @@ fn every_field_of_the_manifest_is_described() {
         raw_bytes: 0,
         stored_bytes: 0,
         wall_ms: 0,
+    });
+    manifest.excerpt = Some(Excerpt {
+        images: 0,
+        order: 0,
+        processes: Vec::new(),
+        tapes: Vec::new(),
+        cut: false,
     });
     let json = serde_json::to_value(&manifest).unwrap();
     let fields = json.as_object().unwrap();

@@ -3,6 +3,7 @@
 mod codec;
 mod common;
 mod damage;
+mod excerpt;
 mod files;
 mod format_page;
 mod full;
