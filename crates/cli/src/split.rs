@@ -47,13 +47,19 @@ pub fn execute(args: &SplitArgs) -> Result<EndStatus, Failure> {
     let wanted = timeline.status();
     let begin = timeline.cut_place()?;
     drop(timeline);
-    if end.as_ref().is_some_and(|end| !begin.status.point.is_before(&end.status.point)) {
+    if end
+        .as_ref()
+        .is_some_and(|end| !begin.status.point.is_before(&end.status.point))
+    {
         return Err(Failure::setup(
             "nothing lies between --from and --to, or the recording cannot be cut at two places there",
         ));
     }
     let exactly = begin.status.point == wanted.point;
-    let (from, to) = (Spot::of(&begin.status), end.as_ref().map(|end| Spot::of(&end.status)));
+    let (from, to) = (
+        Spot::of(&begin.status),
+        end.as_ref().map(|end| Spot::of(&end.status)),
+    );
     let place = place(args, &trace)?;
     let made = match make_excerpt(&trace, begin, end.as_ref(), place.path()) {
         Ok(made) => made,
@@ -79,7 +85,11 @@ pub fn execute(args: &SplitArgs) -> Result<EndStatus, Failure> {
             });
             return Ok(writeln!(out, "{object}")?);
         }
-        Ok(writeln!(out, "{}", text(&place, &made, &from, to.as_ref(), exactly))?)
+        Ok(writeln!(
+            out,
+            "{}",
+            text(&place, &made, &from, to.as_ref(), exactly)
+        )?)
     })
 }
 
@@ -93,7 +103,9 @@ fn open(args: &SplitArgs, trace: &Trace) -> Result<Timeline, Failure> {
     let crash = given.clone().find(|at| *at == At::Crash);
     let process = traces::process(trace, args.process.or(named), crash.unwrap_or(At::Start))?;
     let way = follow(trace, process)?;
-    way.chain.iter().try_for_each(|process| refuse_sharing(trace, *process))?;
+    way.chain
+        .iter()
+        .try_for_each(|process| refuse_sharing(trace, *process))?;
     Timeline::open(trace.directory(), &way)
 }
 

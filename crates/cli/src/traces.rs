@@ -116,7 +116,10 @@ pub fn window(trace: &Trace) -> Option<String> {
 
 /// The time that a recording took, if it is known.
 pub fn length(manifest: &Manifest) -> Option<Duration> {
-    let whole = manifest.summary.as_ref().filter(|_| manifest.excerpt.is_none());
+    let whole = manifest
+        .summary
+        .as_ref()
+        .filter(|_| manifest.excerpt.is_none());
     whole.map(|summary| Duration::from_millis(summary.wall_ms))
 }
 

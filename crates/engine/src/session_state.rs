@@ -2,11 +2,11 @@
 //! the plain data of a session image. It is made of the descriptions of tasks, process and memory. A state
 //! that is read may come from a stranger: it must be checked before anything is made of it.
 
-use std::collections::{BTreeMap, BTreeSet};
 use relive_host::cpu;
 use relive_host::layout::FS_END;
 use relive_trace::{ImageSet, TapeId, TapeMark};
 use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::encoding;
 use crate::failure::Failure;

@@ -51,7 +51,11 @@ fn parts(facts: &Value) -> Vec<Part> {
         return Vec::new();
     };
     let n = events(first);
-    let mut parts = vec![(0, n / 3, None), (0, 2 * n / 3, None), (0, n / 2, Some(3 * n / 4))];
+    let mut parts = vec![
+        (0, n / 3, None),
+        (0, 2 * n / 3, None),
+        (0, n / 2, Some(3 * n / 4)),
+    ];
     // Its own events come behind those of the processes that it comes from.
     let longest = others.iter().max_by_key(|other| events(other));
     parts.extend(longest.and_then(|other| Some((other["process"].as_u64()?, 0, None))));
@@ -66,9 +70,17 @@ fn one(
     relive: &dyn Fn(Vec<OsString>) -> Result<Spec, String>,
 ) -> Result<(), String> {
     let mut words: Vec<OsString> = vec!["split".into(), trace.clone()];
-    let options = [("--process", Some(process)), ("--from", Some(from)), ("--to", to)];
+    let options = [
+        ("--process", Some(process)),
+        ("--from", Some(from)),
+        ("--to", to),
+    ];
     for (option, value) in options {
-        words.extend(value.iter().flat_map(|n| [option.into(), n.to_string().into()]));
+        words.extend(
+            value
+                .iter()
+                .flat_map(|n| [option.into(), n.to_string().into()]),
+        );
     }
     words.extend(["-o".into(), folder.clone()]);
     let split = relive(words)?.run()?;

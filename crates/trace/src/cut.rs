@@ -38,7 +38,6 @@ impl TapePart {
     fn ends(&self, reader: &TapeReader) -> bool {
         self.to.is_some_and(|to| reader.position() >= to)
     }
-
 }
 
 /// Copies parts of tapes of a trace, at most one of each tape, into a new one, with the pieces of input that
@@ -121,7 +120,10 @@ impl<'a> KeptInput<'a> {
             if *kept {
                 bytes.clear();
                 self.from.read(start, end - start, &mut bytes)?;
-                let new = Piece { end: end - dropped, sum };
+                let new = Piece {
+                    end: end - dropped,
+                    sum,
+                };
                 append(&mut store, &path, &bytes, start - dropped)?;
                 to.add_pieces(&[new])?;
             } else {

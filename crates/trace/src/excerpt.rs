@@ -106,7 +106,10 @@ impl Excerpt {
             return Err("an excerpt without processes");
         }
         let tapes: Vec<TapeId> = self.tapes.iter().map(BeginTape::id).collect();
-        let (once, also) = (processes.is_sorted_by(|a, b| a < b), tapes.is_sorted_by(|a, b| a < b));
+        let (once, also) = (
+            processes.is_sorted_by(|a, b| a < b),
+            tapes.is_sorted_by(|a, b| a < b),
+        );
         if !once || !also {
             return Err("an excerpt whose processes or tapes are in no order");
         }
@@ -131,7 +134,8 @@ mod tests {
     use super::*;
 
     fn excerpt() -> Excerpt {
-        let tape = |process, thread| BeginTape::new(TapeId::new(process, thread), TapeMark::default());
+        let tape =
+            |process, thread| BeginTape::new(TapeId::new(process, thread), TapeMark::default());
         let process = |process| BeginProcess {
             process,
             work: 3,

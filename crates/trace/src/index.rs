@@ -406,7 +406,10 @@ mod tests {
         assert!(IndexWriter::create(base.path(), ImageSet::Index).is_err());
         std::fs::remove_file(base.path().join(UNFINISHED_INDEX)).unwrap();
         link("index").unwrap();
-        IndexWriter::create(base.path(), ImageSet::Index).unwrap().finish().unwrap();
+        IndexWriter::create(base.path(), ImageSet::Index)
+            .unwrap()
+            .finish()
+            .unwrap();
         assert!(kept.exists() && !ImageSet::Index.folder(base.path()).is_symlink());
     }
 

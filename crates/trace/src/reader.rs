@@ -15,8 +15,8 @@ use xxhash_rust::xxh3::Xxh3;
 use crate::chunk::{HEADER_LEN, Header};
 use crate::error::{Error, Result};
 use crate::event::TapeId;
-use crate::file_id::FileId;
 use crate::excerpt::Excerpt;
+use crate::file_id::FileId;
 use crate::files::{FileStore, open_regular};
 use crate::input::Input;
 use crate::manifest::Manifest;
@@ -102,7 +102,10 @@ impl Trace {
             .map_err(|error| Error::read(&path, error))?
             .len();
         let mut scan = scan(&file, &path, length)?;
-        let bases = manifest.excerpt.as_ref().map_or_else(BTreeMap::new, Excerpt::bases);
+        let bases = manifest
+            .excerpt
+            .as_ref()
+            .map_or_else(BTreeMap::new, Excerpt::bases);
         for id in bases.keys() {
             // A thread may sleep all the time.
             scan.index.entry(*id).or_default();
@@ -179,7 +182,12 @@ impl Trace {
             tape: id,
         })?;
         let base = self.base(id);
-        Ok(TapeReader::new(id, self.tapes.clone(), chunks.clone(), &base))
+        Ok(TapeReader::new(
+            id,
+            self.tapes.clone(),
+            chunks.clone(),
+            &base,
+        ))
     }
 
     /// A reader at a position of a tape, which was noted when another reader stood there.

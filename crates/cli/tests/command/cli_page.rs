@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::sandbox::{Sandbox, finish};
 
-const COMMANDS: [&str; 20] = [
+const COMMANDS: [&str; 21] = [
     "record",
     "replay",
     "verify",
@@ -19,6 +19,7 @@ const COMMANDS: [&str; 20] = [
     "races",
     "calls",
     "index",
+    "split",
     "pack",
     "unpack",
     "ls",

@@ -11,7 +11,9 @@ use crate::travel::orders;
 /// A recording `whole` of one of the small programs, which ends so.
 fn recorded(source: &str, code: i32) -> (Sandbox, String) {
     let sandbox = Sandbox::new();
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/command").join(source);
+    let source = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/command")
+        .join(source);
     let program = sandbox.compile(&source, "program");
     let outcome = sandbox.relive(&["record", "-o", "whole", text(&program)]);
     assert_eq!(outcome.code(), Some(code), "{outcome:#?}");
@@ -40,16 +42,33 @@ fn a_part_answers_as_the_whole_does() {
         let at = format!("event {from}");
         let ways: [&[&str]; 3] = [
             &[&at, "checksum", "event 110", "checksum", "end", "checksum"],
-            &["end", "back", "back", "step", "checksum", "event 100", "step 9", "back", "checksum"],
+            &[
+                "end",
+                "back",
+                "back",
+                "step",
+                "checksum",
+                "event 100",
+                "step 9",
+                "back",
+                "checksum",
+            ],
             &["end", "event 105", "checksum", "continue", "checksum"],
         ];
         for way in ways {
-            assert_eq!(orders(&sandbox, &["part"], way), orders(&sandbox, &["whole"], way));
+            assert_eq!(
+                orders(&sandbox, &["part"], way),
+                orders(&sandbox, &["whole"], way)
+            );
         }
         // Back to its beginning, and no further.
         let back = ["start", "back", "reverse", "event 3", "checksum"];
         let answers = orders(&sandbox, &["part"], &back);
-        assert!(answers[1..4].iter().all(|a| a.starts_with("Start ") || a.starts_with("There ")));
+        assert!(
+            answers[1..4]
+                .iter()
+                .all(|a| a.starts_with("Start ") || a.starts_with("There "))
+        );
         let begin = orders(&sandbox, &["whole"], &[&at, "checksum"]);
         assert_eq!(answers[4], begin[1]);
         sandbox.relive(&["verify", "part"]).ok();
@@ -68,8 +87,12 @@ fn every_command_knows_where_a_part_begins_and_ends() {
     let (sandbox, output) = recorded("travel.c", 7);
     split(&sandbox, &["--from", "60", "--to", "110"]);
     let info = sandbox.relive(&["info", "part"]).ok().stdout;
-    assert!(info.contains("from behind event 60 of p0 to where it was cut"), "{info}");
-    let info: Value = serde_json::from_str(&sandbox.relive(&["info", "--json", "part"]).ok().stdout).unwrap();
+    assert!(
+        info.contains("from behind event 60 of p0 to where it was cut"),
+        "{info}"
+    );
+    let info: Value =
+        serde_json::from_str(&sandbox.relive(&["info", "--json", "part"]).ok().stdout).unwrap();
     let window = json!({ "processes": [{ "process": 0, "event": 60 }], "cut": true });
     assert_eq!((&info["window"], &info["wall_ms"]), (&window, &Value::Null));
     assert_eq!(info["format"], "2.0");
@@ -89,18 +112,30 @@ fn every_command_knows_where_a_part_begins_and_ends() {
     assert_eq!(dump("part"), dump("whole"));
     // The address of a variable that is never written from there on.
     let text_at = output.split(' ').nth(1).unwrap();
-    let write = sandbox.relive(&["last-write", "part", "--addr", text_at]).ok().stdout;
-    assert!(write.contains("the last write is before it begins"), "{write}");
+    let write = sandbox
+        .relive(&["last-write", "part", "--addr", text_at])
+        .ok()
+        .stdout;
+    assert!(
+        write.contains("the last write is before it begins"),
+        "{write}"
+    );
     let words = ["backtrace", "--at", "60"];
     let trace = |name| sandbox.relive(&[&words[..], &[name]].concat()).ok().stdout;
     assert_eq!(trace("part"), trace("whole"));
-    sandbox.relive(&["index", "part", "--images", "3", "--check"]).ok();
+    sandbox
+        .relive(&["index", "part", "--images", "3", "--check"])
+        .ok();
     sandbox.relive(&["pack", "part", "-o", "part.tar.zst"]).ok();
-    sandbox.relive(&["unpack", "part.tar.zst", "-o", "again"]).ok();
+    sandbox
+        .relive(&["unpack", "part.tar.zst", "-o", "again"])
+        .ok();
     sandbox.relive(&["verify", "again"]).ok();
     assert_eq!(trace("again"), trace("whole"));
     // A part of the part.
-    sandbox.relive(&["split", "part", "--from", "80", "-o", "less"]).ok();
+    sandbox
+        .relive(&["split", "part", "--from", "80", "-o", "less"])
+        .ok();
     sandbox.relive(&["verify", "less"]).ok();
     assert_eq!(orders(&sandbox, &["less"], &["end", "checksum"]), end);
 }
@@ -109,8 +144,16 @@ fn every_command_knows_where_a_part_begins_and_ends() {
 fn a_tree_begins_with_all_its_processes() {
     let (sandbox, output) = recorded("tree.c", 24);
     let mut most = 0;
-    for (process, from) in [("0", "40"), ("0", "60"), ("1", "70"), ("1", "90"), ("2", "start")] {
-        let words = ["split", "whole", "-o", "part", "--json", "-p", process, "--from", from];
+    for (process, from) in [
+        ("0", "40"),
+        ("0", "60"),
+        ("1", "70"),
+        ("1", "90"),
+        ("2", "start"),
+    ] {
+        let words = [
+            "split", "whole", "-o", "part", "--json", "-p", process, "--from", from,
+        ];
         let _ = std::fs::remove_dir_all(sandbox.path("part"));
         let made = sandbox.relive(&words);
         if made.code() != Some(0) {
@@ -126,6 +169,34 @@ fn a_tree_begins_with_all_its_processes() {
         assert_eq!(replayed.code(), Some(24));
     }
     assert!(most > 1, "no part began with several processes");
+}
+
+/// From every event on: in a handler and in one that interrupts it, while threads sleep in calls, with a robust
+/// lock held, between fork and exec, beside a child of vfork.
+#[test]
+fn a_part_begins_anywhere() {
+    let (sandbox, output) = recorded("asleep.c", 5);
+    let info = sandbox.relive(&["info", "--json", "whole"]).ok().stdout;
+    let info: Value = serde_json::from_str(&info).unwrap();
+    let threads = info["processes"][0]["threads"].as_array().unwrap();
+    let events: u64 = threads.iter().map(|t| t["events"].as_u64().unwrap()).sum();
+    let mut tried = 0;
+    for from in (2..events).step_by(3) {
+        let _ = std::fs::remove_dir_all(sandbox.path("part"));
+        let from = from.to_string();
+        let made = sandbox.relive(&["split", "whole", "-o", "part", "--from", &from]);
+        if made.code() != Some(0) {
+            assert!(made.stderr.contains("nothing follows"), "{made:#?}");
+            continue;
+        }
+        let verified = sandbox.relive(&["verify", "part"]);
+        assert_eq!(verified.code(), Some(0), "from {from}: {verified:#?}");
+        let replayed = sandbox.relive(&["replay", "part"]);
+        assert!(output.ends_with(&replayed.stdout), "{from}: {replayed:#?}");
+        assert_eq!(replayed.code(), Some(5));
+        tried += 1;
+    }
+    assert!(tried > 20, "{tried}");
 }
 
 /// The files that the beginning of a part consists of.
@@ -148,7 +219,11 @@ fn a_damaged_beginning_is_refused() {
             let mut bad = whole.clone();
             bad[at] ^= 0x40;
             std::fs::write(&path, &bad).unwrap();
-            for words in [&["verify", "part"][..], &["replay", "part"], &["backtrace", "part"]] {
+            for words in [
+                &["verify", "part"][..],
+                &["replay", "part"],
+                &["backtrace", "part"],
+            ] {
                 let refused = sandbox.relive(words).refused("damaged");
                 assert!(!refused.stderr.contains("relive index"), "{refused:#?}");
             }
@@ -186,11 +261,15 @@ fn a_damaged_beginning_is_refused() {
     let mut old = manifest.clone();
     old["format"] = json!({ "major": 1, "minor": 7 });
     std::fs::write(&path, old.to_string()).unwrap();
-    sandbox.relive(&["info", "part"]).refused("begins elsewhere");
+    sandbox
+        .relive(&["info", "part"])
+        .refused("begins elsewhere");
     let mut none = manifest;
     none.as_object_mut().unwrap().remove("excerpt");
     std::fs::write(&path, none.to_string()).unwrap();
-    sandbox.relive(&["info", "part"]).refused("where the recording begins");
+    sandbox
+        .relive(&["info", "part"])
+        .refused("where the recording begins");
     std::fs::write(&path, whole).unwrap();
     assert_eq!(orders(&sandbox, &["part"], &end), good);
 }
@@ -209,8 +288,14 @@ fn places_that_cannot_be_are_refused_and_leave_nothing() {
     tried(&["--from", "crash"], "nothing crashed");
     std::fs::create_dir(sandbox.path("part")).unwrap();
     std::fs::write(sandbox.path("part/kept"), "x").unwrap();
-    sandbox.relive(&["split", "whole", "-o", "part"]).refused("cannot be made");
+    sandbox
+        .relive(&["split", "whole", "-o", "part"])
+        .refused("cannot be made");
     assert!(sandbox.path("part/kept").exists());
-    sandbox.relive(&["record", "--mode", "sketch", "-o", "drawn", "true"]).ok();
-    sandbox.relive(&["split", "drawn", "-o", "none"]).refused("--mode sketch");
+    sandbox
+        .relive(&["record", "--mode", "sketch", "-o", "drawn", "true"])
+        .ok();
+    sandbox
+        .relive(&["split", "drawn", "-o", "none"])
+        .refused("--mode sketch");
 }

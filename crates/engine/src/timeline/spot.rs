@@ -189,7 +189,8 @@ impl Timeline {
     ) -> Result<Option<(ReplayProcess, ReplayStatus)>> {
         if spot.event < self.start.event {
             return Err(Failure::setup(format!(
-                "{spot} is before the beginning, which is at {}", self.start
+                "{spot} is before the beginning, which is at {}",
+                self.start
             )));
         }
         let (mut host, mut status, why) = self.behind_event(spot.event, wanted)?;

@@ -186,7 +186,9 @@ impl Timeline {
         let before = |at: &Point, ended: bool| !ended && (*at == point || at.is_before(&point));
         let (mut host, status) = self.nearest(before)?.ok_or_else(|| {
             let start = self.start;
-            Failure::setup(format!("{point} is before the beginning, which is at {start}"))
+            Failure::setup(format!(
+                "{point} is before the beginning, which is at {start}"
+            ))
         })?;
         let route = Route {
             from: status,

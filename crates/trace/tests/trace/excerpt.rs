@@ -26,7 +26,11 @@ fn sample_events() -> Vec<Owned> {
             },
             writes: Vec::new(),
             refs: match n % 3 {
-                0 => vec![InputRef { address: 0x7000, length: 3, offset: n }],
+                0 => vec![InputRef {
+                    address: 0x7000,
+                    length: 3,
+                    offset: n,
+                }],
                 _ => Vec::new(),
             },
             extra: Vec::new(),
@@ -45,7 +49,12 @@ fn recording(directory: &std::path::Path) -> Trace {
         all.extend_from_slice(&bytes);
         std::fs::write(&path, all).unwrap();
         end += 3;
-        writer.add_pieces(&[Piece { end, sum: input_sum(&bytes) }]).unwrap();
+        writer
+            .add_pieces(&[Piece {
+                end,
+                sum: input_sum(&bytes),
+            }])
+            .unwrap();
     }
     for id in [TAPE, OTHER] {
         let mut encoder = Encoder::new();
@@ -72,13 +81,23 @@ fn marks(trace: &Trace, id: TapeId) -> Vec<TapeMark> {
     marks
 }
 
-fn excerpt_of(trace: &Trace, directory: &std::path::Path, from: TapeMark, to: Option<u64>) -> Trace {
+fn excerpt_of(
+    trace: &Trace,
+    directory: &std::path::Path,
+    from: TapeMark,
+    to: Option<u64>,
+) -> Trace {
     let mut writer = TraceWriter::create(directory, &trace.manifest().of_excerpt()).unwrap();
     let part = TapePart { id: TAPE, from, to };
     copy_parts(trace, &[part], &mut writer).unwrap();
     // It is none before it says where it begins.
     assert!(Trace::open(directory).is_err());
-    let process = BeginProcess { process: 0, work: 1, event: from.event, threads: 1 };
+    let process = BeginProcess {
+        process: 0,
+        work: 1,
+        event: from.event,
+        threads: 1,
+    };
     writer.begins(Excerpt {
         images: 3,
         order: 0,
@@ -96,7 +115,14 @@ fn events_keep_numbers_ticks_and_bytes() {
     let base = tempfile::tempdir().unwrap();
     let whole = recording(&base.path().join("whole"));
     let marks = marks(&whole, TAPE);
-    for (from, to) in [(0, None), (1, Some(1)), (20, Some(31)), (33, None), (60, None), (59, Some(60))] {
+    for (from, to) in [
+        (0, None),
+        (1, Some(1)),
+        (20, Some(31)),
+        (33, None),
+        (60, None),
+        (59, Some(60)),
+    ] {
         let folder = base.path().join(format!("part-{from}"));
         let part = excerpt_of(&whole, &folder, marks[from], to);
         assert_eq!(part.tapes().len(), 1);
@@ -108,7 +134,10 @@ fn events_keep_numbers_ticks_and_bytes() {
             let mark = ours.mark();
             assert_eq!(mark, theirs.mark());
             assert_eq!(part.tape_at(TAPE, &mark).unwrap().mark(), mark);
-            let (one, other) = (ours.next().unwrap().unwrap(), theirs.next().unwrap().unwrap());
+            let (one, other) = (
+                ours.next().unwrap().unwrap(),
+                theirs.next().unwrap().unwrap(),
+            );
             assert_eq!((one.ticks, one.digest), (other.ticks, other.digest));
             let (Kind::Syscall(one), Kind::Syscall(other)) = (one.kind, other.kind) else {
                 panic!("calls only")

@@ -118,6 +118,67 @@ fn version_1_7() {
     checked("v1.7");
 }
 
+/// An excerpt: tapes that go on, and one that is there from its first event on.
+#[test]
+fn version_2_0() {
+    let trace = checked("v2.0");
+    let excerpt = trace.manifest().excerpt.as_ref().unwrap();
+    assert_eq!((excerpt.images, excerpt.order, excerpt.cut), (77, 1, false));
+    let begins = excerpt.process(0).unwrap();
+    assert_eq!((begins.work, begins.event, begins.threads), (900, 5, 1));
+    for tape in &excerpt.tapes {
+        assert_eq!(trace.tape(tape.id()).unwrap().mark(), tape.mark());
+    }
+}
+
+/// How the first version of an excerpt was made.
+#[test]
+#[ignore = "makes the test data of a new format version"]
+fn make_excerpt_version() {
+    let folder = testdata(&format!("v{EXCERPT_FORMAT}"));
+    assert!(!folder.exists(), "old traces are never made again");
+    std::fs::create_dir_all(&folder).unwrap();
+    let whole = Trace::open(&testdata("v1.7").join("trace")).unwrap();
+    let directory = folder.join("trace");
+    let mut writer = TraceWriter::create(&directory, &whole.manifest().of_excerpt()).unwrap();
+    for id in FileStore::new(whole.directory()).ids().unwrap() {
+        writer
+            .files()
+            .take(id, &FileStore::new(whole.directory()))
+            .unwrap();
+    }
+    let (mut parts, mut tapes) = (Vec::new(), Vec::new());
+    for (n, id) in whole.tapes().iter().map(|tape| tape.id).enumerate() {
+        let mut reader = whole.tape(id).unwrap();
+        for _ in 0..3 {
+            reader.next().unwrap();
+        }
+        let from = match n {
+            0 => reader.mark(),
+            _ => TapeMark::default(),
+        };
+        if n == 0 {
+            tapes.push(BeginTape::new(id, from));
+        }
+        parts.push(TapePart { id, from, to: None });
+    }
+    copy_parts(&whole, &parts, &mut writer).unwrap();
+    writer.begins(Excerpt {
+        images: 77,
+        order: 1,
+        processes: vec![BeginProcess {
+            process: 0,
+            work: 900,
+            event: 5,
+            threads: 1,
+        }],
+        tapes,
+        cut: false,
+    });
+    writer.finish(whole.manifest().summary.as_ref()).unwrap();
+    std::fs::write(folder.join("expected.txt"), text(&directory)).unwrap();
+}
+
 /// The bytes that the references of a trace's only tape lead to.
 fn input_of(trace: &Trace) -> String {
     let mut text = String::new();

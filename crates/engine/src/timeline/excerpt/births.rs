@@ -157,7 +157,10 @@ pub fn parts(
             }
         }
     }
-    all.retain(|part| part.to.is_none_or(|to| to > part.from.event || begins.contains_key(&part.id)));
+    all.retain(|part| {
+        part.to
+            .is_none_or(|to| to > part.from.event || begins.contains_key(&part.id))
+    });
     all.sort_unstable_by_key(|part| part.id);
     Ok(all)
 }

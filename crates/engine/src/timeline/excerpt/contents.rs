@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use relive_trace::{Event, FileId, Image, Kind, KeptPart, MapKind, Syscall};
+use relive_trace::{Event, FileId, Image, KeptPart, Kind, MapKind, Syscall};
 
 use crate::failure::{Failure, Result};
 use crate::kernel::shown;
@@ -35,7 +35,9 @@ fn of_call(call: &Syscall<'_>) -> Result<Option<FileId>> {
     match i64::from(call.nr) {
         libc::SYS_mmap | libc::SYS_shmat => {
             let named = ContentName::of(call.extra)?;
-            Ok(named.and_then(|named| named.shown().ok().cloned()).and_then(copy))
+            Ok(named
+                .and_then(|named| named.shown().ok().cloned())
+                .and_then(copy))
         }
         libc::SYS_mremap => Ok(shown::grown(call.extra)?.and_then(copy)),
         _ => Ok(None),

@@ -36,17 +36,25 @@ pub fn ends(
         let chunk = notes.chunks.iter().find(|(_, end)| *end >= events);
         chunk.map(|(place, _)| *place)
     };
-    let place = notes.process(first).filter_map(last_place).max().unwrap_or(0);
+    let place = notes
+        .process(first)
+        .filter_map(last_place)
+        .max()
+        .unwrap_or(0);
     let late = |id: TapeId, notes: &TapeNotes| match id.process == first {
         true => cut.events(id, notes.end),
         false => notes.written_behind(place),
     };
     let outputs = notes.0.iter();
-    let outputs = outputs.filter_map(|(id, notes)| notes.order_from(late(*id, notes).max(begins(*id))));
+    let outputs =
+        outputs.filter_map(|(id, notes)| notes.order_from(late(*id, notes).max(begins(*id))));
     let mut order = outputs.min().unwrap_or(u64::MAX);
     for _ in 0..TRIES {
         let mut ends: Ends = own_ends(trace, first, &cut);
-        for process in processes(trace).into_iter().filter(|process| *process != first) {
+        for process in processes(trace)
+            .into_iter()
+            .filter(|process| *process != first)
+        {
             let limit = |(id, notes): (TapeId, &TapeNotes)| {
                 let most = late(id, notes).min(notes.reaches(order).unwrap_or(u64::MAX));
                 (id, most.max(begins(id)))
@@ -117,7 +125,10 @@ fn other_ends(trace: &Trace, notes: &AllNotes, process: u32, limits: Ends) -> Re
         if place.status.point.event <= timeline.start().event {
             // It is not there at all.
             let own = trace.tapes().iter().map(|tape| tape.id);
-            return Ok(own.filter(|id| id.process == process).map(|id| (id, 0)).collect());
+            return Ok(own
+                .filter(|id| id.process == process)
+                .map(|id| (id, 0))
+                .collect());
         }
         event = place.status.point.event.saturating_sub(excess);
     }

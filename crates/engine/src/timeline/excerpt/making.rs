@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use relive_trace::{
-    BeginProcess, BeginTape, Excerpt, ExitStatus, FileStore, ImageHead, ImageSet, IndexWriter, Summary,
-    TapeId, TapeMark, TapePart, Trace, TraceWriter, copy_parts,
+    BeginProcess, BeginTape, Excerpt, ExitStatus, FileStore, ImageHead, ImageSet, IndexWriter,
+    Summary, TapeId, TapeMark, TapePart, Trace, TraceWriter, copy_parts,
 };
 
 use super::births::{self, Births};
@@ -55,12 +55,16 @@ pub fn make_excerpt(
         tapes: Vec::new(),
         cut: end.is_some(),
     };
-    let marks: BTreeMap<TapeId, TapeMark> =
-        begins.iter().flat_map(|at| at.state.marks()).collect();
-    excerpt.tapes = marks.iter().map(|(id, mark)| BeginTape::new(*id, *mark)).collect();
+    let marks: BTreeMap<TapeId, TapeMark> = begins.iter().flat_map(|at| at.state.marks()).collect();
+    excerpt.tapes = marks
+        .iter()
+        .map(|(id, mark)| BeginTape::new(*id, *mark))
+        .collect();
     let threads = excerpt.processes.iter().map(|p| (p.process, p.threads));
     let begun = |id: TapeId| marks.get(&id).map_or(0, |mark| mark.event);
-    let cut = end.map(|end| ends::ends(trace, &notes, end, &begun)).transpose()?;
+    let cut = end
+        .map(|end| ends::ends(trace, &notes, end, &begun))
+        .transpose()?;
     let ends = |id: TapeId| cut.as_ref().and_then(|cut| cut.get(&id).copied());
     let parts = births::parts(trace, &births, &marks, &threads.collect(), &ends)?;
     let manifest = trace.manifest();
@@ -89,12 +93,16 @@ pub fn make_excerpt(
     }
     let store = writer.files();
     for id in &files {
-        store.take(*id, &FileStore::new(trace.directory())).map_err(Failure::setup)?;
+        store
+            .take(*id, &FileStore::new(trace.directory()))
+            .map_err(Failure::setup)?;
     }
     copy_parts(trace, &parts, &mut writer).map_err(Failure::setup)?;
     writer.begins(excerpt);
     let exit = manifest.summary.as_ref().map(|s| s.exit);
-    let summary = exit.filter(|_| end.is_none()).map(|exit| totals.summary(exit));
+    let summary = exit
+        .filter(|_| end.is_none())
+        .map(|exit| totals.summary(exit));
     let finished = writer.finish(summary.as_ref()).map_err(Failure::setup)?;
     made.events = totals.events;
     made.tapes = finished.tapes_length.unwrap_or(0);
@@ -128,7 +136,9 @@ fn write_image(at: &mut CutPlace, images: &mut IndexWriter) -> Result<()> {
         let mut addr = range.start;
         while addr < range.end {
             let bytes = at.host.content(addr, range.end)?;
-            image.add(addr, &bytes, range.blank).map_err(Failure::setup)?;
+            image
+                .add(addr, &bytes, range.blank)
+                .map_err(Failure::setup)?;
             addr += bytes.len() as u64;
         }
     }

@@ -88,7 +88,12 @@ impl Cutting<'_> {
         let place = self.notes.process(self.first).filter_map(last).max();
         let limit = self.limit();
         let mut needs = Needs::new();
-        for (id, notes) in self.notes.0.iter().filter(|(id, _)| id.process != self.first) {
+        for (id, notes) in self
+            .notes
+            .0
+            .iter()
+            .filter(|(id, _)| id.process != self.first)
+        {
             let written = notes.written_before(place.unwrap_or(0));
             let most = notes.reaches(limit).unwrap_or(u64::MAX);
             let need = match self.has_reaped(id.process, self.first, &self.cut) {
@@ -102,9 +107,8 @@ impl Cutting<'_> {
 
     /// The number of the first output that the process makes behind its cut.
     fn limit(&self) -> u64 {
-        let later = |(id, notes): (TapeId, &TapeNotes)| {
-            notes.order_from(self.cut.events(id, notes.end))
-        };
+        let later =
+            |(id, notes): (TapeId, &TapeNotes)| notes.order_from(self.cut.events(id, notes.end));
         let own = self.notes.process(self.first).filter_map(later);
         own.min().unwrap_or(u64::MAX)
     }
@@ -124,7 +128,12 @@ impl Cutting<'_> {
         let base = self.trace.manifest().excerpt.as_ref();
         let mut order = base.map_or(0, |excerpt| excerpt.order);
         loop {
-            for (id, notes) in self.notes.0.iter().filter(|(id, _)| id.process != self.first) {
+            for (id, notes) in self
+                .notes
+                .0
+                .iter()
+                .filter(|(id, _)| id.process != self.first)
+            {
                 let need = needs.entry(*id).or_default();
                 *need = (*need).max(notes.up_to(order));
             }
@@ -158,7 +167,9 @@ impl Cutting<'_> {
             let Some((by, index)) = self.birth(process) else {
                 continue;
             };
-            let any = needs.iter().any(|(id, need)| id.process == process && *need > 0);
+            let any = needs
+                .iter()
+                .any(|(id, need)| id.process == process && *need > 0);
             if by.process == self.first && !self.cut.has_passed(by, index) {
                 needs.retain(|id, _| id.process != process);
             } else if any || ancestors.contains(&process) {
@@ -180,13 +191,19 @@ impl Cutting<'_> {
 
     /// Whether a process has learnt before its cut that its child, the process, has ended.
     fn has_reaped(&self, process: u32, by: u32, cut: &Cut) -> bool {
-        let is_child = self.births.parent(process).is_some_and(|tape| tape.process == by);
+        let is_child = self
+            .births
+            .parent(process)
+            .is_some_and(|tape| tape.process == by);
         if !is_child {
             return false;
         }
         let id = self.births.id(process);
         // Kernel ids come again, once the process that had one has been waited for.
-        let children = self.notes.process(by).flat_map(|(_, notes)| notes.makes.keys());
+        let children = self
+            .notes
+            .process(by)
+            .flat_map(|(_, notes)| notes.makes.keys());
         let before = children.filter(|child| **child < process && self.births.id(**child) == id);
         let told = self.notes.process(by).flat_map(|(tape, notes)| {
             let events = cut.events(tape, notes.end);

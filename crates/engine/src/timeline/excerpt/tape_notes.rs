@@ -92,15 +92,12 @@ fn reaped(call: &Syscall<'_>) -> Option<u32> {
     let options = *call.args.as_slice().get(2)? as i32;
     let ends_only = options & (libc::WUNTRACED | libc::WCONTINUED) == 0;
     let waits = i64::from(call.nr) == libc::SYS_wait4 && ends_only;
-    u32::try_from(call.result).ok().filter(|pid| waits && *pid > 0)
+    u32::try_from(call.result)
+        .ok()
+        .filter(|pid| waits && *pid > 0)
 }
 
-fn notes(
-    trace: &Trace,
-    births: &Births,
-    id: TapeId,
-    ends: &[(usize, u64)],
-) -> Result<TapeNotes> {
+fn notes(trace: &Trace, births: &Births, id: TapeId, ends: &[(usize, u64)]) -> Result<TapeNotes> {
     let whole = TapePart {
         id,
         from: trace.base(id),

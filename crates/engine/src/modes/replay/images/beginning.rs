@@ -38,7 +38,9 @@ impl ProcessImage {
     /// The image is damaged, or of another recording.
     pub fn resume(self, machine: &'static Machine) -> Result<(Stepper, Track)> {
         let (process, set) = (self.process, self.set);
-        let resumed = self.image.and_then(|image| resume(machine, image, set, process));
+        let resumed = self
+            .image
+            .and_then(|image| resume(machine, image, set, process));
         resumed.map_err(|refused| refused.failure(set))
     }
 }
