@@ -131,7 +131,8 @@ impl From<relive_trace::Error> for Refused {
     }
 }
 
-type Result<T> = std::result::Result<T, Refused>;
+/// A process of an image, or why there is none.
+pub type ImageResult<T> = Result<T, Refused>;
 
 fn damaged(what: &str) -> Refused {
     Refused::damaged(what)
@@ -154,7 +155,7 @@ impl SessionState {
     ///
     /// # Errors
     /// They are of another form, or describe a process that could not be.
-    pub fn decode(bytes: &[u8]) -> Result<Self> {
+    pub fn decode(bytes: &[u8]) -> ImageResult<Self> {
         let state: Self = encoding::from_bytes(bytes).map_err(|e| damaged(&e.to_string()))?;
         state.check()?;
         Ok(state)
@@ -165,7 +166,7 @@ impl SessionState {
     ///
     /// # Errors
     /// It could not.
-    pub fn check(&self) -> Result<()> {
+    pub fn check(&self) -> ImageResult<()> {
         if self.threads.is_empty() {
             return Err(damaged("a process without threads"));
         }
@@ -192,7 +193,7 @@ impl SessionState {
 }
 
 /// Whether the processor takes these registers: others would fault where the host loads them.
-fn check_registers(registers: &ThreadRegisters) -> Result<()> {
+fn check_registers(registers: &ThreadRegisters) -> ImageResult<()> {
     let area = &registers.extended;
     let components = cpu::xcr0() & cpu::XSAVE_MASK;
     let mxcsr = u32::from_le_bytes(area.0[24..28].try_into().unwrap_or_default());

@@ -14,6 +14,7 @@ pub mod events;
 mod finish;
 pub mod guided;
 pub mod hook_state;
+mod host_thread;
 mod images;
 pub mod inherited;
 pub mod linear;

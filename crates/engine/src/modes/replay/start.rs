@@ -4,7 +4,6 @@
 use std::convert::Infallible;
 use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd};
 
-use relive_host::signal::{self, Disposition};
 use relive_host::sys;
 use relive_trace::{ImageSet, Kind, TapeId, Trace};
 
@@ -12,6 +11,7 @@ use super::checksum::Checksums;
 use super::confine::{self, ReplayRights};
 use super::guided::track::Track;
 use super::hook_state::{ReplayState, task_tape};
+use super::host_thread::get_ready;
 use super::images::beginning::{self, ProcessImage};
 use super::linear::disagreement;
 use super::other_writers;
@@ -22,7 +22,6 @@ use super::stepper::stops::NoStops;
 use crate::broker;
 use crate::failure::{Failure, Result};
 use crate::machine::Machine;
-use crate::modes::live;
 use crate::process::Process;
 use crate::process::state::ProcessState;
 use crate::task::Task;
@@ -144,19 +143,4 @@ fn begin(machine: &'static Machine) -> Result<Stepper> {
     let mut task = Box::new(Task::new(machine, process, 0, pid, tape));
     get_ready(&mut task)?;
     Ok(Stepper::new(Session::first(machine)?, task))
-}
-
-/// Gets the calling thread ready for the tasks of a replay, of which this is the first that runs.
-///
-/// # Errors
-/// No memory for it.
-pub fn get_ready(task: &mut Task) -> Result<()> {
-    live::prepare_thread(task)?;
-    for sig in relive_host::signal::SYNCHRONOUS {
-        signal::set_disposition(sig, Disposition::Handler);
-    }
-    // SIGPIPE would kill only the writing process, and the others would wait for the end of its
-    // turn. The error number instead is a failure like others, which ends all.
-    signal::set_disposition(libc::SIGPIPE, Disposition::Ignore);
-    Ok(())
 }

@@ -8,7 +8,7 @@ use relive_trace::{
     Summary, TapeId, TapeMark, TapePart, Trace, TraceWriter, copy_parts,
 };
 
-use super::births::{self, Births};
+use super::begun_tapes::{self, TapeStarts};
 use super::cut_place::CutPlace;
 use super::others::{self, BeginCut};
 use super::tape_notes::AllNotes;
@@ -42,12 +42,12 @@ pub fn make_excerpt(
     end: Option<&CutPlace>,
     folder: &Path,
 ) -> Result<Excerpted> {
-    let births = Births::of(trace)?;
-    let notes = AllNotes::of(trace, &births)?;
+    let starts = TapeStarts::of(trace)?;
+    let notes = AllNotes::of(trace, &starts)?;
     let BeginCut {
         places: mut begins,
         order,
-    } = others::begin(trace, &births, &notes, begin)?;
+    } = others::begin(trace, &starts, &notes, begin)?;
     let mut excerpt = Excerpt {
         images: 0,
         order,
@@ -66,7 +66,7 @@ pub fn make_excerpt(
         .map(|end| ends::ends(trace, &notes, end, &begun))
         .transpose()?;
     let ends = |id: TapeId| cut.as_ref().and_then(|cut| cut.get(&id).copied());
-    let parts = births::parts(trace, &births, &marks, &threads.collect(), &ends)?;
+    let parts = begun_tapes::parts(trace, &starts, &marks, &threads.collect(), &ends)?;
     let manifest = trace.manifest();
     let mut writer = TraceWriter::create(folder, &manifest.of_excerpt()).map_err(Failure::setup)?;
     let mut images = IndexWriter::create(folder, ImageSet::Begin).map_err(Failure::setup)?;
@@ -83,10 +83,10 @@ pub fn make_excerpt(
     for at in &begins {
         contents::of_state(&at.state, &mut files);
     }
-    let mut totals = Totals::default();
+    let mut totals = ExcerptTotals::default();
     for part in &parts {
         totals.begin(part);
-        births::each(trace, part, |event, _| {
+        begun_tapes::each(trace, part, |event, _| {
             totals.add(event.ticks);
             contents::of_event(event, &mut files)
         })?;
@@ -145,9 +145,9 @@ fn write_image(at: &mut CutPlace, images: &mut IndexWriter) -> Result<()> {
     image.finish().map_err(Failure::setup)
 }
 
-/// Totals of an excerpt.
+/// ExcerptTotals of an excerpt.
 #[derive(Default)]
-struct Totals {
+struct ExcerptTotals {
     processes: BTreeSet<u32>,
     threads: u64,
     events: u64,
@@ -156,7 +156,7 @@ struct Totals {
     last: u64,
 }
 
-impl Totals {
+impl ExcerptTotals {
     fn begin(&mut self, part: &TapePart) {
         self.processes.insert(part.id.process);
         self.threads += u64::from(!part.id.is_schedule());

@@ -3,7 +3,7 @@
 //! recording that it is made of, nor leave an event out between beginning and end.
 
 mod beginning;
-mod births;
+mod begun_tapes;
 mod contents;
 mod cut_place;
 mod ends;

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use relive_trace::{Kind, TapeId, TapeMark, TapePart, Trace};
 
-use super::births::{Births, each};
+use super::begun_tapes::{TapeStarts, each};
 use super::cut_place::CutPlace;
 use super::tape_notes::{AllNotes, TapeNotes};
 use crate::failure::{Failure, Result};
@@ -33,12 +33,17 @@ const TRIES: usize = 16;
 ///
 /// # Errors
 /// A process cannot be described there, or divergence.
-pub fn begin(trace: &Trace, births: &Births, notes: &AllNotes, at: CutPlace) -> Result<BeginCut> {
+pub fn begin(
+    trace: &Trace,
+    starts: &TapeStarts,
+    notes: &AllNotes,
+    at: CutPlace,
+) -> Result<BeginCut> {
     let first = at.state.process.index;
     refuse_sharing(trace, first)?;
     let cutting = Cutting {
         trace,
-        births,
+        starts,
         notes,
         first,
         cut: Cut::of(&at.state),
@@ -70,7 +75,7 @@ pub fn begin(trace: &Trace, births: &Births, notes: &AllNotes, at: CutPlace) -> 
 /// The processes of a recording where one of them is cut.
 struct Cutting<'a> {
     trace: &'a Trace,
-    births: &'a Births,
+    starts: &'a TapeStarts,
     notes: &'a AllNotes,
     first: u32,
     cut: Cut,
@@ -155,7 +160,7 @@ impl Cutting<'_> {
 
     /// The event that makes a process, if it is not there from the beginning.
     fn birth(&self, process: u32) -> Option<(TapeId, u64)> {
-        let by = self.births.parent(process)?;
+        let by = self.starts.parent(process)?;
         let index = self.notes.0.get(&by)?.makes.get(&process)?;
         Some((by, *index))
     }
@@ -184,7 +189,7 @@ impl Cutting<'_> {
         let mut all = BTreeSet::new();
         let mut at = Some(self.first);
         while let Some(process) = at.filter(|process| all.insert(*process)) {
-            at = self.births.parent(process).map(|by| by.process);
+            at = self.starts.parent(process).map(|by| by.process);
         }
         all
     }
@@ -192,19 +197,19 @@ impl Cutting<'_> {
     /// Whether a process has learnt before its cut that its child, the process, has ended.
     fn has_reaped(&self, process: u32, by: u32, cut: &Cut) -> bool {
         let is_child = self
-            .births
+            .starts
             .parent(process)
             .is_some_and(|tape| tape.process == by);
         if !is_child {
             return false;
         }
-        let id = self.births.id(process);
+        let id = self.starts.id(process);
         // Kernel ids come again, once the process that had one has been waited for.
         let children = self
             .notes
             .process(by)
             .flat_map(|(_, notes)| notes.makes.keys());
-        let before = children.filter(|child| **child < process && self.births.id(**child) == id);
+        let before = children.filter(|child| **child < process && self.starts.id(**child) == id);
         let told = self.notes.process(by).flat_map(|(tape, notes)| {
             let events = cut.events(tape, notes.end);
             let reaps = notes.reaps.iter();
@@ -250,7 +255,7 @@ impl Cutting<'_> {
 
     /// Whether a process has begun before the cuts of those before it.
     fn is_there(&self, process: u32, cuts: &BTreeMap<u32, Option<Cut>>) -> bool {
-        if self.births.parent(process).is_none() {
+        if self.starts.parent(process).is_none() {
             return true;
         }
         let Some((by, index)) = self.birth(process) else {
@@ -274,7 +279,7 @@ impl Cutting<'_> {
     ) -> bool {
         let own = || self.notes.process(process);
         let whole = own().all(|(id, notes)| needs.get(&id).is_some_and(|n| *n >= notes.end));
-        let by = self.births.parent(process).map(|by| by.process);
+        let by = self.starts.parent(process).map(|by| by.process);
         let cut = by.and_then(|by| Some((by, cuts.get(&by)?.as_ref()?)));
         let reaped = cut.is_some_and(|(by, cut)| self.has_reaped(process, by, cut));
         whole || reaped && own().all(|(_, notes)| notes.reaches(order).is_none())

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use relive_trace::{Kind, Syscall, TapeId, TapePart, Trace};
 
-use super::births::{Births, each};
+use super::begun_tapes::{TapeStarts, each};
 use crate::failure::Result;
 
 /// The facts on one tape.
@@ -65,7 +65,7 @@ impl AllNotes {
     ///
     /// # Errors
     /// It is damaged.
-    pub fn of(trace: &Trace, births: &Births) -> Result<Self> {
+    pub fn of(trace: &Trace, starts: &TapeStarts) -> Result<Self> {
         let mut ends: BTreeMap<TapeId, Vec<(usize, u64)>> = BTreeMap::new();
         for (place, (id, end)) in trace.chunk_ends().into_iter().enumerate() {
             ends.entry(id).or_default().push((place, end));
@@ -74,7 +74,7 @@ impl AllNotes {
         for id in trace.tapes().iter().map(|tape| tape.id) {
             if !id.is_schedule() {
                 let ends = ends.remove(&id).unwrap_or_default();
-                all.insert(id, notes(trace, births, id, &ends)?);
+                all.insert(id, notes(trace, starts, id, &ends)?);
             }
         }
         Ok(Self(all))
@@ -97,7 +97,12 @@ fn reaped(call: &Syscall<'_>) -> Option<u32> {
         .filter(|pid| waits && *pid > 0)
 }
 
-fn notes(trace: &Trace, births: &Births, id: TapeId, ends: &[(usize, u64)]) -> Result<TapeNotes> {
+fn notes(
+    trace: &Trace,
+    starts: &TapeStarts,
+    id: TapeId,
+    ends: &[(usize, u64)],
+) -> Result<TapeNotes> {
     let whole = TapePart {
         id,
         from: trace.base(id),
@@ -105,7 +110,7 @@ fn notes(trace: &Trace, births: &Births, id: TapeId, ends: &[(usize, u64)]) -> R
     };
     let mut notes = TapeNotes {
         end: whole.from.event,
-        makes: births.made_by(trace, &whole)?,
+        makes: starts.made_by(trace, &whole)?,
         ..TapeNotes::default()
     };
     let mut left = ends.iter().peekable();

@@ -9,16 +9,16 @@ use crate::failure::{Failure, Result};
 use crate::machine::Machine;
 use crate::modes::replay::births::fork_host;
 use crate::modes::replay::guided::track::Track;
-use crate::modes::replay::start::get_ready;
+use crate::modes::replay::host_thread::get_ready;
 use crate::modes::replay::stepper::process::Stepper;
-use crate::session_state::Refused;
+use crate::session_state::{ImageResult, Refused};
 
 /// An image, and the process of which it is.
 pub struct ProcessImage {
     process: u32,
     set: ImageSet,
     /// Its failure is the answer to the first order.
-    image: std::result::Result<ImageReader, Refused>,
+    image: ImageResult<ImageReader>,
 }
 
 impl ProcessImage {
@@ -50,7 +50,7 @@ fn resume(
     mut image: ImageReader,
     set: ImageSet,
     process: u32,
-) -> std::result::Result<(Stepper, Track), Refused> {
+) -> ImageResult<(Stepper, Track)> {
     let state = restore::state(&image, set, process)?;
     let mut tasks = restore::tasks(machine, &state)?;
     get_ready(&mut tasks[0])?;

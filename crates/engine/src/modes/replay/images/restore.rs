@@ -18,20 +18,18 @@ use crate::modes::replay::own_schedule::TurnSchedule;
 use crate::modes::replay::session::Session;
 use crate::modes::replay::stepper::process::Stepper;
 use crate::process::Process;
-use crate::session_state::{LAYOUT, Refused, SessionState, ThreadState};
+use crate::session_state::{ImageResult, LAYOUT, Refused, SessionState, ThreadState};
 use crate::sharing::objects::{Objects, ROOM, SHARED_FILES};
 use crate::space::Region;
 use crate::tape::{Tape, TapeIn};
 use crate::task::Task;
 use crate::translations;
 
-type Result<T> = std::result::Result<T, Refused>;
-
 /// The state in an image, which belongs to this recording and this process.
 ///
 /// # Errors
 /// It does not, or is damaged.
-pub fn state(image: &ImageReader, set: ImageSet, process: u32) -> Result<SessionState> {
+pub fn state(image: &ImageReader, set: ImageSet, process: u32) -> ImageResult<SessionState> {
     let head = image.head();
     if head.layout != LAYOUT {
         return Err(Refused::layout(head.layout));
@@ -75,7 +73,7 @@ fn is_beginning(image: &ImageReader, state: &SessionState) -> bool {
 ///
 /// # Errors
 /// It does not.
-pub fn check(at: &Stepper, track: &Track, state: &SessionState) -> Result<()> {
+pub fn check(at: &Stepper, track: &Track, state: &SessionState) -> ImageResult<()> {
     let Some(mut again) = capture(at, track.capture())? else {
         return Err(bad("a process cannot be in this state"));
     };
@@ -102,7 +100,7 @@ fn bad(what: &str) -> Refused {
 ///
 /// # Errors
 /// The trace has no such tapes.
-pub fn tasks(machine: &'static Machine, state: &SessionState) -> Result<Vec<Task>> {
+pub fn tasks(machine: &'static Machine, state: &SessionState) -> ImageResult<Vec<Task>> {
     let process = Process::restore(state.process.clone());
     let task = |thread: &ThreadState| {
         let index = thread.task.index;
@@ -132,7 +130,7 @@ pub fn memory(
     machine: &'static Machine,
     state: &SessionState,
     image: &mut ImageReader,
-) -> Result<()> {
+) -> ImageResult<()> {
     let objects = machine.shm.as_ref().map(|shm| SHARED_FILES.of(shm));
     let objects = objects.ok_or_else(|| Failure::internal("a replay has shared memory"))?;
     for (file, len) in &state.shared_files {
@@ -172,7 +170,11 @@ pub fn memory(
 }
 
 /// The file that a region shows, and the offset in it, if not zeros.
-fn source(machine: &Machine, objects: &Objects, region: &Region) -> Result<Option<(File, u64)>> {
+fn source(
+    machine: &Machine,
+    objects: &Objects,
+    region: &Region,
+) -> ImageResult<Option<(File, u64)>> {
     if !region.shared {
         let copy = |id: FileId| copy_of(machine, id).map(|file| (file, region.offset));
         return Ok(region.copy.map(copy).transpose()?);
@@ -197,7 +199,7 @@ pub fn stepper(
     machine: &'static Machine,
     state: &SessionState,
     tasks: Vec<Task>,
-) -> Result<Stepper> {
+) -> ImageResult<Stepper> {
     let replayed = &state.replayed;
     with(|s| s.children = replayed.children.clone());
     hook_state::begin_at(replayed.events, replayed.maps_shared);

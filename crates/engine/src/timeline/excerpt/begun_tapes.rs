@@ -39,12 +39,12 @@ pub fn each(
 }
 
 /// The births of a recording, as its tapes tell.
-pub struct Births {
+pub struct TapeStarts {
     /// The first event of each tape that has one.
     starts: BTreeMap<TapeId, (Origin, TapeId, u32)>,
 }
 
-impl Births {
+impl TapeStarts {
     /// Of a trace.
     ///
     /// # Errors
@@ -124,7 +124,7 @@ impl Births {
 /// The trace is damaged.
 pub fn parts(
     trace: &Trace,
-    births: &Births,
+    starts: &TapeStarts,
     begins: &BTreeMap<TapeId, TapeMark>,
     threads: &BTreeMap<u32, u32>,
     ends: &dyn Fn(TapeId) -> Option<u64>,
@@ -149,7 +149,7 @@ pub fn parts(
     let (mut known, mut at): (BTreeSet<u32>, usize) = (threads.keys().copied().collect(), 0);
     while let Some(next) = all.get(at).copied() {
         at += 1;
-        for process in births.made_by(trace, &next)?.into_keys() {
+        for process in starts.made_by(trace, &next)?.into_keys() {
             if known.insert(process) {
                 let own = trace.tapes().iter().map(|tape| tape.id);
                 let own = own.filter(|id| id.process == process);
