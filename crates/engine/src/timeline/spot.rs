@@ -189,7 +189,7 @@ impl Timeline {
     ) -> Result<Option<(ReplayProcess, ReplayStatus)>> {
         if spot.event < self.start.event {
             return Err(Failure::setup(format!(
-                "{spot} is before the beginning, which is at {}",
+                "{spot} is before the beginning of the process, which is at {}",
                 self.start
             )));
         }

@@ -187,7 +187,7 @@ impl Timeline {
         let (mut host, status) = self.nearest(before)?.ok_or_else(|| {
             let start = self.start;
             Failure::setup(format!(
-                "{point} is before the beginning, which is at {start}"
+                "{point} is before the beginning of the process, which is at {start}"
             ))
         })?;
         let route = Route {

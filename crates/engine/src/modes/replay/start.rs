@@ -12,7 +12,7 @@ use super::confine::{self, ReplayRights};
 use super::guided::track::Track;
 use super::hook_state::{ReplayState, task_tape};
 use super::host_thread::get_ready;
-use super::images::beginning::{self, ProcessImage};
+use super::images::first_processes::{self, ProcessImage};
 use super::linear::disagreement;
 use super::other_writers;
 use super::races::learning::Learning;
@@ -50,7 +50,7 @@ pub fn main(machine: &'static Machine) -> Result<Infallible> {
         .and_then(|guide| Some((guide.goal(), guide.image?)));
     let mut images = match image {
         Some((goal, work)) => vec![ProcessImage::open(&trace, ImageSet::Index, goal, work)],
-        None => beginning::open(&trace, follow.as_deref()),
+        None => first_processes::open(&trace, follow.as_deref()),
     };
     let foreign = other_writers::open(follow.as_deref().unwrap_or_default())?;
     let rights = match guide.is_some() {
@@ -77,7 +77,7 @@ pub fn main(machine: &'static Machine) -> Result<Infallible> {
     }
     let mut stepper = match images.is_empty() {
         true => begin(machine)?,
-        false => beginning::begin(machine, images)?,
+        false => first_processes::begin(machine, images)?,
     };
     let ended = match Checksums::requested() {
         None => {

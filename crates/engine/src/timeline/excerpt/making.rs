@@ -12,7 +12,7 @@ use super::begun_tapes::{self, TapeStarts};
 use super::cut_place::CutPlace;
 use super::others::{self, BeginCut};
 use super::tape_notes::AllNotes;
-use super::{contents, ends};
+use super::{file_copies, tree_ends};
 use crate::failure::{Failure, Result};
 use crate::session_state::LAYOUT;
 
@@ -63,7 +63,7 @@ pub fn make_excerpt(
     let threads = excerpt.processes.iter().map(|p| (p.process, p.threads));
     let begun = |id: TapeId| marks.get(&id).map_or(0, |mark| mark.event);
     let cut = end
-        .map(|end| ends::ends(trace, &notes, end, &begun))
+        .map(|end| tree_ends::ends(trace, &notes, end, &begun))
         .transpose()?;
     let ends = |id: TapeId| cut.as_ref().and_then(|cut| cut.get(&id).copied());
     let parts = begun_tapes::parts(trace, &starts, &marks, &threads.collect(), &ends)?;
@@ -81,14 +81,14 @@ pub fn make_excerpt(
     };
     let mut files = BTreeSet::new();
     for at in &begins {
-        contents::of_state(&at.state, &mut files);
+        file_copies::of_state(&at.state, &mut files);
     }
     let mut totals = ExcerptTotals::default();
     for part in &parts {
         totals.begin(part);
         begun_tapes::each(trace, part, |event, _| {
             totals.add(event.ticks);
-            contents::of_event(event, &mut files)
+            file_copies::of_event(event, &mut files)
         })?;
     }
     let store = writer.files();

@@ -4,12 +4,12 @@
 
 mod beginning;
 mod begun_tapes;
-mod contents;
 mod cut_place;
-mod ends;
+mod file_copies;
 mod making;
 mod others;
 mod tape_notes;
+mod tree_ends;
 
 pub use beginning::{Beginning, beginning};
 pub use cut_place::CutPlace;
