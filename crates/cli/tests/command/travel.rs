@@ -287,6 +287,35 @@ fn snapshots_are_kept_and_go_on_side_by_side() {
 }
 
 #[test]
+fn a_snapshot_from_before_the_first_shared_map_does_not_see_later_ones() {
+    let sandbox = Sandbox::new();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/command/shared_late.c");
+    let program = sandbox.compile(&source, "shared_late");
+    sandbox.relive(&["record", program.to_str().unwrap()]).ok();
+    let there = |events: &[&str]| {
+        let goto: Vec<String> = events.iter().map(|e| format!("event {e}")).collect();
+        let words: Vec<&str> = goto.iter().map(String::as_str).collect();
+        orders(
+            &sandbox,
+            &[],
+            &[&words[..], &["checksum", "end", "checksum"]].concat(),
+        )
+    };
+    let last = |answers: Vec<String>| answers[answers.len() - 4..].to_vec();
+    for events in [
+        ["20", "900", "200"],
+        ["60", "1000", "130"],
+        ["150", "700", "20"],
+    ] {
+        assert_eq!(
+            last(there(&events)),
+            last(there(&events[2..])),
+            "{events:?}"
+        );
+    }
+}
+
+#[test]
 fn a_watched_megabyte_and_hundreds_of_watched_words() {
     let recorded = Recorded::new();
     let shared = u64::from_str_radix(recorded.shared.trim_start_matches("0x"), 16).unwrap();

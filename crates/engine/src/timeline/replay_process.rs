@@ -215,13 +215,18 @@ impl ReplayProcess {
         send(&mut message, &Request::Fork, &[]).map_err(Failure::internal)?;
         send_descriptor(&self.socket, &message, &theirs).map_err(|e| self.gone(&e))?;
         drop(theirs);
-        match self.answer()?.0 {
-            Response::Forked(pid) => Ok(Self {
+        let mut copy = match self.answer()?.0 {
+            Response::Forked(pid) => Self {
                 socket: ours,
                 pid,
                 stops: self.stops.clone(),
                 common: Arc::clone(&self.common),
-            }),
+            },
+            other => return Err(unexpected(&other)),
+        };
+        // The copy is one only when it has separated its shared memory.
+        match copy.answer()?.0 {
+            Response::Done => Ok(copy),
             other => Err(unexpected(&other)),
         }
     }

@@ -68,7 +68,7 @@ pub fn main(machine: &'static Machine) -> Result<Infallible> {
             Some(image) => image.resume(machine),
             None => begin(machine).map(|stepper| (stepper, Track::default())),
         };
-        super::guided::serve::serve(begun, guide)?;
+        super::guided::serve::serve(begun, guide);
         // The socket is closed: nothing is left to be done.
         sys::exit_group(0)
     }

@@ -17,11 +17,9 @@ use crate::modes::replay::hook_state;
 use crate::modes::replay::races::tracking;
 use crate::modes::replay::stepper::process::Stepper;
 
-/// Carries out orders, until the socket closes. `begun`: the replay, and the way that it has gone.
-///
-/// # Errors
-/// A copy cannot be separated from its original. Any other failure is an answer.
-pub fn serve(begun: Result<(Stepper, Track)>, guide: &Guide) -> Result<()> {
+/// Carries out orders, until the socket closes; any failure is an answer. `begun`: the replay, and the way
+/// that it has gone.
+pub fn serve(begun: Result<(Stepper, Track)>, guide: &Guide) {
     // No process waits for copies: the kernel reaps them by itself.
     relive_host::signal::set_disposition_with(
         libc::SIGCHLD,
@@ -38,37 +36,31 @@ pub fn serve(begun: Result<(Stepper, Track)>, guide: &Guide) -> Result<()> {
                 // A client that is gone by now needs no answer.
                 let _ = channel.send(&Response::Failed(failure), &[]);
             }
-            return Ok(());
+            return;
         }
     };
     let mut driver = Driver::new(stepper, track, guide.goal());
     loop {
         let Some((request, bytes)) = channel.receive() else {
-            return Ok(());
+            return;
         };
         let (reply, bytes) = match request {
-            Request::Fork => match fork(driver.machine(), &mut channel)? {
-                Some(reply) => (reply, Vec::new()),
-                None => continue,
-            },
+            Request::Fork => (fork(driver.machine(), &mut channel), Vec::new()),
             request => answer(&mut driver, &mut channel, request, &bytes)
                 .unwrap_or_else(|e| (Response::Failed(e), Vec::new())),
         };
         if channel.send(&reply, &bytes).is_err() {
-            return Ok(());
+            return;
         }
     }
 }
 
-/// Makes a copy that listens on the socket that came with the order; the answer, or `None` in the
-/// copy.
-///
-/// # Errors
-/// The copy cannot be separated from this process.
-fn fork(machine: &Machine, channel: &mut Channel) -> Result<Option<Response>> {
+/// Makes a copy that listens on the socket that came with the order. The answer, of which there is one
+/// from each of the two: until the copy has given its own, this process must not go on, as the copy reads
+/// memory that the two share.
+fn fork(machine: &Machine, channel: &mut Channel) -> Response {
     let Some(socket) = channel.take_descriptor() else {
-        let e = Failure::internal("an order to fork comes with a socket");
-        return Ok(Some(Response::Failed(e)));
+        return Response::Failed(Failure::internal("an order to fork comes with a socket"));
     };
     machine.memory().translator.about_to_fork();
     // SAFETY: a replay has one thread, which holds no lock here.
@@ -76,14 +68,16 @@ fn fork(machine: &Machine, channel: &mut Channel) -> Result<Option<Response>> {
     if pid == 0 {
         *channel = Channel::new(socket);
         checksum::is_forked();
-        shared::separate()?;
-        return Ok(None);
+        return match shared::separate() {
+            Ok(()) => Response::Done,
+            Err(failure) => Response::Failed(failure),
+        };
     }
     let refused = std::io::Error::last_os_error();
-    Ok(Some(match pid {
+    match pid {
         0.. => Response::Forked(pid),
         _ => Response::Failed(Failure::setup(format!("cannot fork the replay: {refused}"))),
-    }))
+    }
 }
 
 type ServedAnswer = Result<(Response, Vec<u8>)>;

@@ -27,9 +27,7 @@ pub fn separate() -> Result<()> {
     let old = with(|s| s.pool.try_clone()).map_err(told)?;
     let stat = sys::fstat(old.as_raw_fd()).map_err(|e| told(io::Error::from_raw_os_error(e)))?;
     let len = stat.st_size as u64;
-    if len == 0 {
-        return Ok(());
-    }
+    // Also of one without content: what the parent maps later is not this process's.
     let new = objects::pool().map_err(told)?;
     copy(&old, &new, len).map_err(told)?;
     let maps = broker::proc_file(broker::Proc::Maps);
