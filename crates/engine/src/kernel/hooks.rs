@@ -21,6 +21,10 @@ const TABLE: &[(i64, Handling)] = &[
     (libc::SYS_shmdt, Computes(segments::shmdt)),
     (libc::SYS_mremap, Follows(follow::<mm::Remap>)),
     (libc::SYS_madvise, Computes(advice::madvise)),
+    (
+        libc::SYS_process_madvise,
+        Makes(own_memory::process_madvise),
+    ),
     (libc::SYS_mincore, Makes(mm::mincore)),
     (libc::SYS_msync, Makes(mm::msync)),
     (libc::SYS_mlock, Follows(follow::<locks::Range>)),

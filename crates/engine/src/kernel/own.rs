@@ -11,8 +11,8 @@ use relive_kabi::{Arg, Dir, Holds, Len, Row, Special, SubTable};
 
 use self::floor::is_own;
 pub(super) use self::floor::may_be;
-pub(super) use self::names::{is_hidden, listing, may_name};
-use self::names::{names, of_pidfd};
+use self::names::names;
+pub(super) use self::names::{is_hidden, listing, may_name, of_pidfd};
 use super::fds;
 use crate::call::Call;
 use crate::task::Task;

@@ -31,7 +31,8 @@ rows! {
     329 pkey_mprotect(Addr, Size, Flags, Int) => enosys("protection keys are hidden");
     330 pkey_alloc(Flags, Flags) => enosys("protection keys are hidden");
     331 pkey_free(Int) => enosys("protection keys are hidden");
-    440 process_madvise(Fd, gather(2), Size, Int, Flags) => enosys("acts on another memory map");
+    440 process_madvise(Fd, Addr, Size, Int, Flags)
+        => hook("only advice that keeps contents");
     447 memfd_secret(Flags) => enosys("memory that the recorder could not read");
     448 process_mrelease(Fd, Flags);
     450 set_mempolicy_home_node(Addr, Size, Size, Flags);

@@ -164,7 +164,7 @@ fn is_trace(task: &Task, there: &Stat) -> bool {
 }
 
 /// The process of a descriptor of pidfd_open(2).
-pub(super) fn of_pidfd(fd: i32) -> Option<u32> {
+pub fn of_pidfd(fd: i32) -> Option<u32> {
     let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{fd}")).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("Pid:"))?;
     line.trim().parse().ok()

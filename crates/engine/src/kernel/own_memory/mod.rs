@@ -13,4 +13,4 @@ pub mod whose;
 mod written;
 
 pub use read_write::{Write, read};
-pub use vectors::{read_vectors, write_vectors};
+pub use vectors::{process_madvise, read_vectors, write_vectors};

@@ -1,4 +1,4 @@
-//! process_vm_readv(2) and process_vm_writev(2) of the program itself.
+//! process_vm_readv(2), process_vm_writev(2) and process_madvise(2) of the program itself.
 
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
@@ -9,9 +9,35 @@ use crate::call::Call;
 use crate::failure::Result;
 use crate::kernel::buffers::list_len;
 use crate::kernel::generic::generic;
+use crate::kernel::own::of_pidfd;
 use crate::kernel::refuse::refuse;
 use crate::ptrace::tracee_memory;
 use crate::task::Task;
+
+/// An advice that no kernel knows.
+const UNKNOWN: u64 = i32::MAX as u64;
+
+/// Advice that every kernel with process_madvise(2) gives to any process. The other kinds are newer, to the
+/// caller itself only, and change contents.
+const KEEPS_CONTENT: [i32; 4] = [
+    libc::MADV_WILLNEED,
+    libc::MADV_COLD,
+    libc::MADV_PAGEOUT,
+    libc::MADV_COLLAPSE,
+];
+
+/// process_madvise(2), of which only advice that changes nothing is given. Any other is an unknown one: the
+/// kernel finds the errors that it finds before that.
+pub fn process_madvise(task: &mut Task, call: &Call) -> Result<i64> {
+    let mut asked = *call;
+    if !KEEPS_CONTENT.contains(&call.int(3)) {
+        asked.args[3] = UNKNOWN;
+    }
+    match of_pidfd(call.int(0)) {
+        Some(pid) if is_own(task, pid) => Ok(with_remote(task, &asked, 1, |_| Ok(()))?.0),
+        _ => generic(task, &asked),
+    }
+}
 
 /// process_vm_readv(2): of the caller's own memory, the mapped part; other processes' memory is left to
 /// the kernel.
@@ -19,7 +45,7 @@ pub fn read_vectors(task: &mut Task, call: &Call) -> Result<i64> {
     if !is_own(task, call.int(0) as u32) {
         return generic(task, call);
     }
-    Ok(with_remote(task, call, |_| Ok(()))?.0)
+    Ok(with_remote(task, call, 3, |_| Ok(()))?.0)
 }
 
 /// process_vm_writev(2) to the caller's own memory.
@@ -28,7 +54,7 @@ pub fn write_vectors(task: &mut Task, call: &Call) -> Result<i64> {
         return to_tracee(task, call);
     }
     let machine = task.machine();
-    let (result, parts) = with_remote(task, call, |parts| {
+    let (result, parts) = with_remote(task, call, 3, |parts| {
         for &[at, len] in parts {
             machine.memory().unguard(at, at + len)?;
         }
@@ -84,20 +110,21 @@ fn exists(id: i32) -> bool {
     id.is_some_and(|id| test_kill_process(id) != Err(Errno::SRCH))
 }
 
-/// Makes such a call with the remote vector cut to the guest's map; `prepare` gets the cut vector
-/// before. Returns the result, and the vector.
+/// Makes such a call with the remote vector, in two arguments, cut to the guest's map; `prepare` gets the cut
+/// vector before. Returns the result, and the vector.
 fn with_remote(
     task: &mut Task,
     call: &Call,
+    vector: usize,
     prepare: impl FnOnce(&[[u64; 2]]) -> Result<()>,
 ) -> Result<(i64, Vec<[u64; 2]>)> {
     let mut cut = *call;
-    let all = match read_vector(task, call.args[3], call.args[4]) {
+    let all = match read_vector(task, call.args[vector], call.args[vector + 1]) {
         Ok(all) if all.iter().any(|(_, len)| (*len as i64) < 0) => return Ok((EINVAL, Vec::new())),
         Ok(all) => all,
         Err(_) => {
             // The kernel reports the error; it must not find the vector in the host's memory.
-            cut.args[3] = NOWHERE;
+            cut.args[vector] = NOWHERE;
             return Ok((generic(task, &cut)?, Vec::new()));
         }
     };
@@ -119,6 +146,6 @@ fn with_remote(
         parts = vec![[NOWHERE, 1]];
     }
     prepare(&parts)?;
-    (cut.args[3], cut.args[4]) = (parts.as_ptr() as u64, parts.len() as u64);
+    (cut.args[vector], cut.args[vector + 1]) = (parts.as_ptr() as u64, parts.len() as u64);
     Ok((generic(task, &cut)?, parts))
 }
