@@ -172,6 +172,13 @@ impl Trace {
         &self.infos
     }
 
+    /// Whether a process was over before the recording begins, which then is an excerpt: nothing of it is there.
+    #[must_use]
+    pub fn begins_behind(&self, process: u32) -> bool {
+        let excerpt = self.manifest.excerpt.is_some();
+        excerpt && !self.infos.iter().any(|info| info.id.process == process)
+    }
+
     /// A reader at the beginning of a tape.
     ///
     /// # Errors

@@ -67,6 +67,10 @@ impl TurnSchedule {
         mark: Option<TapeMark>,
     ) -> Result<Self> {
         let at = |mark: TapeMark| with(|s| s.trace.tape_at(TapeId::schedule(process), &mark));
+        // The turns before the one at hand: another process may wait for one of them.
+        if let Some(slot) = slot(machine, process) {
+            slot.over(turn, false);
+        }
         Ok(Self {
             tape: mark.map(at).transpose().map_err(Failure::setup)?,
             turn,
@@ -147,8 +151,7 @@ impl TurnSchedule {
                         return Ok(None);
                     }
                 } else {
-                    let other = slot(self.machine, process).ok_or_else(|| damaged(process))?;
-                    if !other.await_turn(turn)? {
+                    if !reached(self.machine, process, turn)? {
                         return Ok(None);
                     }
                     if others {
@@ -180,10 +183,7 @@ impl TurnSchedule {
                 // Earlier changes of others are in the content of the file.
                 Some(Kind::After { .. }) if alone() => {}
                 Some(Kind::After { process, turn }) => {
-                    if !slot(self.machine, process)
-                        .ok_or_else(|| damaged(process))?
-                        .await_turn(turn)?
-                    {
+                    if !reached(self.machine, process, turn)? {
                         return Ok(false);
                     }
                 }
@@ -274,6 +274,16 @@ fn damaged(process: u32) -> Failure {
 
 fn slot(machine: &'static Machine, process: u32) -> Option<&'static ProcessSlot> {
     PROCESSES.of(machine.shm.as_ref()?).get(process)
+}
+
+/// Waits for a turn of a process, or (`None`) for its end. `false`: its recording ends before that. A process
+/// that was over before an excerpt begins is none of its replay: nobody would tell of its end.
+fn reached(machine: &'static Machine, process: u32, turn: Option<u32>) -> Result<bool> {
+    if with(|s| s.trace.begins_behind(process)) {
+        return Ok(true);
+    }
+    let other = slot(machine, process).ok_or_else(|| damaged(process))?;
+    other.await_turn(turn)
 }
 
 /// The last turn of a process that a turn of another one follows.
