@@ -32,8 +32,7 @@ pub struct TapeScan {
 
 impl TapeScan {
     /// Takes over the facts about a thread of which an excerpt has the rest of its tape only.
-    fn goes_on(&mut self, begins: Option<&Beginning>) {
-        let Some(begins) = begins else { return };
+    fn goes_on(&mut self, begins: &Beginning) {
         let index = self.id.thread;
         if let Some((_, tid)) = begins.threads.iter().find(|(thread, _)| *thread == index) {
             self.tid = *tid;
@@ -53,19 +52,14 @@ impl Scan {
         let bar = Bar::bytes(total, "reading");
         let mut before = 0;
         let mut tapes = Vec::new();
-        let mut begun: Option<(u32, Option<Beginning>)> = None;
         for info in trace.tapes() {
-            let process = info.id.process;
-            let known = begun.take().filter(|(of, _)| *of == process);
-            let (_, begins) = match known {
-                Some(known) => begun.insert(known),
-                None => begun.insert((process, beginning(trace, process)?)),
-            };
-            let mut scan =
-                tape(trace, info.id, &bar, before, info.raw_bytes).map_err(Failure::setup)?;
-            scan.goes_on(begins.as_ref());
-            tapes.push(scan);
+            tapes.push(tape(trace, info.id, &bar, before, info.raw_bytes).map_err(Failure::setup)?);
             before += info.raw_bytes;
+        }
+        for tapes in tapes.chunk_by_mut(|a, b| a.id.process == b.id.process) {
+            if let Some(begins) = beginning(trace, tapes[0].id.process)? {
+                tapes.iter_mut().for_each(|tape| tape.goes_on(&begins));
+            }
         }
         Ok(Self { tapes })
     }

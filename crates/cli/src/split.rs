@@ -131,10 +131,7 @@ fn text(place: &Place, made: &Excerpted, from: &Spot, to: Option<&Spot>, exactly
         "split off as {}: from {from}{early} to {until}, {} of {}; images {}, events {}, {}",
         place.name(),
         count(made.events, "event"),
-        match made.processes {
-            1 => "1 process".to_owned(),
-            n => format!("{n} processes"),
-        },
+        count(made.processes, "process"),
         size(made.images),
         size(made.tapes),
         count(made.files, "file"),

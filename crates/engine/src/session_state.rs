@@ -2,11 +2,12 @@
 //! the plain data of a session image. It is made of the descriptions of tasks, process and memory. A state
 //! that is read may come from a stranger: it must be checked before anything is made of it.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use relive_host::cpu;
 use relive_host::layout::FS_END;
-use relive_trace::{ImageSet, TapeId, TapeMark};
+use relive_trace::{BeginProcess, ImageReader, ImageSet, TapeId, TapeMark};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
 
 use crate::encoding;
 use crate::failure::Failure;
@@ -149,6 +150,28 @@ impl SessionState {
         };
         let schedule = self.schedule.map(|mark| (TapeId::schedule(process), mark));
         self.threads.iter().filter_map(of).chain(schedule).collect()
+    }
+
+    /// The beginning of an excerpt with this process.
+    #[must_use]
+    pub fn begins(&self) -> BeginProcess {
+        BeginProcess {
+            process: self.process.index,
+            work: self.replayed.track.work,
+            event: self.replayed.events,
+            threads: self.process.next_thread,
+        }
+    }
+
+    /// From an image, whatever recording it is of.
+    ///
+    /// # Errors
+    /// It has another layout, or as [`Self::decode`].
+    pub fn of(image: &ImageReader) -> ImageResult<Self> {
+        match image.head().layout {
+            LAYOUT => Self::decode(image.state()),
+            other => Err(Refused::layout(other)),
+        }
     }
 
     /// From the bytes of an image.

@@ -175,8 +175,8 @@ impl Trace {
     /// Whether a process was over before the recording begins, which then is an excerpt: nothing of it is there.
     #[must_use]
     pub fn begins_behind(&self, process: u32) -> bool {
-        let excerpt = self.manifest.excerpt.is_some();
-        excerpt && !self.infos.iter().any(|info| info.id.process == process)
+        let own = TapeId::new(process, 0)..=TapeId::schedule(process);
+        self.manifest.excerpt.is_some() && self.index.range(own).next().is_none()
     }
 
     /// A reader at the beginning of a tape.

@@ -13,17 +13,7 @@ fn sample_events() -> Vec<Owned> {
         ticks: n * 10,
         digest: 0,
         kind: OwnedKind::Syscall {
-            plain: Syscall {
-                nr: 0,
-                args: Args::new(&[n]),
-                result: 3,
-                switched: false,
-                order: None,
-                stream: 0,
-                writes: Writes::NONE,
-                refs: Refs::NONE,
-                extra: &[],
-            },
+            plain: syscall(0, &[n], 3),
             writes: Vec::new(),
             refs: match n % 3 {
                 0 => vec![InputRef {

@@ -1,5 +1,6 @@
 //! `docs/trace-format.md` must not fall behind the code.
 
+use crate::common::syscall;
 use relive_trace::*;
 
 const PAGE: &str = include_str!("../../../../docs/trace-format.md");
@@ -21,17 +22,7 @@ fn the_example_is_right() {
     let event = Event {
         ticks: 100,
         digest: 0x1234_5678,
-        kind: Kind::Syscall(Syscall {
-            nr: 0,
-            args: Args::new(&[3, 0x1000, 16]),
-            result: 16,
-            switched: false,
-            order: None,
-            stream: 0,
-            writes: Writes::NONE,
-            refs: Refs::NONE,
-            extra: &[],
-        }),
+        kind: Kind::Syscall(syscall(0, &[3, 0x1000, 16], 16)),
     };
     let mut bytes = Vec::new();
     Encoder::new().encode(&event, &mut bytes);

@@ -129,15 +129,28 @@ fn version_2_0() {
     for tape in &excerpt.tapes {
         assert_eq!(trace.tape(tape.id()).unwrap().mark(), tape.mark());
     }
+    // Nothing of another process is there: it was over before.
+    assert!(trace.begins_behind(1) && !trace.begins_behind(0));
+    assert!(
+        !Trace::open(&testdata("v1.7").join("trace"))
+            .unwrap()
+            .begins_behind(1)
+    );
+}
+
+/// The folder for the test data of a format version that has none yet.
+fn new_version(version: Version) -> PathBuf {
+    let folder = testdata(&format!("v{version}"));
+    assert!(!folder.exists(), "old traces are never made again");
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
 }
 
 /// How the first version of an excerpt was made.
 #[test]
 #[ignore = "makes the test data of a new format version"]
 fn make_excerpt_version() {
-    let folder = testdata(&format!("v{EXCERPT_FORMAT}"));
-    assert!(!folder.exists(), "old traces are never made again");
-    std::fs::create_dir_all(&folder).unwrap();
+    let folder = new_version(EXCERPT_FORMAT);
     let whole = Trace::open(&testdata("v1.7").join("trace")).unwrap();
     let directory = folder.join("trace");
     let mut writer = TraceWriter::create(&directory, &whole.manifest().of_excerpt()).unwrap();
@@ -199,9 +212,7 @@ fn input_of(trace: &Trace) -> String {
 #[test]
 #[ignore = "makes the test data of a new format version"]
 fn make_present_version() {
-    let folder = testdata(&format!("v{FORMAT}"));
-    assert!(!folder.exists(), "old traces are never made again");
-    std::fs::create_dir_all(&folder).unwrap();
+    let folder = new_version(FORMAT);
     let directory = folder.join("trace");
     let mut writer = TraceWriter::create(&directory, &common::manifest()).unwrap();
     let source = folder.join("source");

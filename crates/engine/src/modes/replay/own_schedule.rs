@@ -279,11 +279,8 @@ fn slot(machine: &'static Machine, process: u32) -> Option<&'static ProcessSlot>
 /// Waits for a turn of a process, or (`None`) for its end. `false`: its recording ends before that. A process
 /// that was over before an excerpt begins is none of its replay: nobody would tell of its end.
 fn reached(machine: &'static Machine, process: u32, turn: Option<u32>) -> Result<bool> {
-    if with(|s| s.trace.begins_behind(process)) {
-        return Ok(true);
-    }
     let other = slot(machine, process).ok_or_else(|| damaged(process))?;
-    other.await_turn(turn)
+    Ok(with(|s| s.trace.begins_behind(process)) || other.await_turn(turn)?)
 }
 
 /// The last turn of a process that a turn of another one follows.

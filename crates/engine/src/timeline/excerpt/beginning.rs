@@ -4,7 +4,7 @@
 use relive_trace::{FileId, ImageReader, ImageSet, Trace};
 
 use crate::failure::Result;
-use crate::session_state::{ImageResult, LAYOUT, Refused, SessionState};
+use crate::session_state::{ImageResult, SessionState};
 
 /// A process with which an excerpt begins.
 #[derive(Clone, Debug)]
@@ -46,8 +46,5 @@ pub fn beginning(trace: &Trace, process: u32) -> Result<Option<Beginning>> {
 
 fn state(trace: &Trace, process: u32, work: u64) -> ImageResult<SessionState> {
     let image = ImageReader::open(trace.directory(), ImageSet::Begin, process, work)?;
-    match image.head().layout {
-        LAYOUT => SessionState::decode(image.state()),
-        other => Err(Refused::layout(other)),
-    }
+    SessionState::of(&image)
 }

@@ -3,18 +3,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use relive_kabi::Makes;
 use relive_trace::{Event, Kind, Origin, Start, TapeId, TapeMark, TapePart, Trace};
 
 use crate::call::answer::Answer;
 use crate::failure::{Failure, Result};
 
-/// Calls that make threads and processes.
-const MAKES: [i64; 4] = [
-    libc::SYS_clone,
-    libc::SYS_clone3,
-    libc::SYS_fork,
-    libc::SYS_vfork,
-];
+/// All tapes of a process.
+pub fn tapes_of(trace: &Trace, process: u32) -> impl Iterator<Item = TapeId> {
+    let all = trace.tapes().iter().map(|tape| tape.id);
+    all.filter(move |id| id.process == process)
+}
 
 /// Hands out the events of a part of a tape, each with the bytes of events up to its end.
 ///
@@ -86,7 +85,7 @@ impl TapeStarts {
         let (mut made, mut index) = (BTreeMap::new(), part.from.event);
         each(trace, part, |event, _| {
             if let Kind::Syscall(call) = &event.kind
-                && MAKES.contains(&i64::from(call.nr))
+                && relive_kabi::row(call.nr.into()).is_some_and(|row| row.makes != Makes::Nothing)
                 && call.result > 0
             {
                 let child = Answer::of(call).child_index();
@@ -151,8 +150,7 @@ pub fn parts(
         at += 1;
         for process in starts.made_by(trace, &next)?.into_keys() {
             if known.insert(process) {
-                let own = trace.tapes().iter().map(|tape| tape.id);
-                let own = own.filter(|id| id.process == process);
+                let own = tapes_of(trace, process);
                 all.extend(own.map(|id| part(id, TapeMark::default())));
             }
         }

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use relive_trace::{
-    BeginProcess, BeginTape, Excerpt, ExitStatus, FileStore, ImageHead, ImageSet, IndexWriter,
-    Summary, TapeId, TapeMark, TapePart, Trace, TraceWriter, copy_parts,
+    BeginTape, Excerpt, ExitStatus, FileStore, ImageHead, ImageSet, IndexWriter, Summary, TapeId,
+    TapeMark, TapePart, Trace, TraceWriter, copy_parts,
 };
 
 use super::begun_tapes::{self, TapeStarts};
@@ -51,7 +51,7 @@ pub fn make_excerpt(
     let mut excerpt = Excerpt {
         images: 0,
         order,
-        processes: begins.iter().map(process).collect(),
+        processes: begins.iter().map(|at| at.state.begins()).collect(),
         tapes: Vec::new(),
         cut: end.is_some(),
     };
@@ -110,17 +110,8 @@ pub fn make_excerpt(
     Ok(made)
 }
 
-fn process(at: &CutPlace) -> BeginProcess {
-    BeginProcess {
-        process: at.state.process.index,
-        work: at.state.replayed.track.work,
-        event: at.state.replayed.events,
-        threads: at.state.process.next_thread,
-    }
-}
-
 fn write_image(at: &mut CutPlace, images: &mut IndexWriter) -> Result<()> {
-    let begins = process(at);
+    let begins = at.state.begins();
     let head = ImageHead {
         layout: LAYOUT,
         process: begins.process,
@@ -145,7 +136,7 @@ fn write_image(at: &mut CutPlace, images: &mut IndexWriter) -> Result<()> {
     image.finish().map_err(Failure::setup)
 }
 
-/// ExcerptTotals of an excerpt.
+/// Sums over the tapes of an excerpt.
 #[derive(Default)]
 struct ExcerptTotals {
     processes: BTreeSet<u32>,

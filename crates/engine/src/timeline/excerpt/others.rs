@@ -148,8 +148,7 @@ impl Cutting<'_> {
                     true => self.cut.events(*id, notes.end),
                     false => needs.get(id).copied().unwrap_or(0),
                 };
-                let before = notes.orders.iter().rfind(|(index, _)| *index < events);
-                before.map(|(_, number)| number + 1)
+                notes.order_before(events).map(|number| number + 1)
             });
             match last.max() {
                 Some(later) if later > order => order = later,

@@ -43,6 +43,12 @@ impl TapeNotes {
         found.map(|(_, number)| *number)
     }
 
+    /// The number of the last output before this event.
+    pub fn order_before(&self, index: u64) -> Option<u64> {
+        let found = self.orders.iter().rfind(|(at, _)| *at < index);
+        found.map(|(_, number)| *number)
+    }
+
     /// Events in chunks that were written before the one at this place.
     pub fn written_before(&self, place: usize) -> u64 {
         let before = self.chunks.iter().rfind(|(at, _)| *at < place);

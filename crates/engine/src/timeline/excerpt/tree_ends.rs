@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use relive_trace::{TapeId, Trace};
 
+use super::begun_tapes::tapes_of;
 use super::cut_place::CutPlace;
 use super::others::Cut;
 use super::tape_notes::{AllNotes, TapeNotes};
@@ -69,8 +70,7 @@ pub fn ends(
         let lost = lost.min().unwrap_or(u64::MAX);
         let kept = notes.0.iter().filter_map(|(id, notes)| {
             let end = ends.get(id).copied().unwrap_or(notes.end);
-            let before = notes.orders.iter().rfind(|(index, _)| *index < end);
-            before.map(|(_, number)| *number)
+            notes.order_before(end)
         });
         if kept.max().is_none_or(|kept| kept < lost) {
             return Ok(ends);
@@ -84,10 +84,9 @@ pub fn ends(
 
 /// The ends of the tapes of the process that is cut.
 fn own_ends(trace: &Trace, first: u32, cut: &Cut) -> Ends {
-    let own = trace.tapes().iter().map(|tape| tape.id);
-    let own = own.filter(|id| id.process == first);
     let end = |id: TapeId| (id, cut.events(id, u64::MAX));
-    own.map(end).filter(|(_, end)| *end != u64::MAX).collect()
+    let own = tapes_of(trace, first).map(end);
+    own.filter(|(_, end)| *end != u64::MAX).collect()
 }
 
 /// The ends of the tapes of another process, of which no thread goes beyond its limit.
@@ -124,11 +123,7 @@ fn other_ends(trace: &Trace, notes: &AllNotes, process: u32, limits: Ends) -> Re
         }
         if place.status.point.event <= timeline.start().event {
             // It is not there at all.
-            let own = trace.tapes().iter().map(|tape| tape.id);
-            return Ok(own
-                .filter(|id| id.process == process)
-                .map(|id| (id, 0))
-                .collect());
+            return Ok(tapes_of(trace, process).map(|id| (id, 0)).collect());
         }
         event = place.status.point.event.saturating_sub(excess);
     }

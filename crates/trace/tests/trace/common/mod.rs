@@ -6,7 +6,7 @@ mod random;
 mod sample;
 
 pub use random::{event, events, number};
-pub use sample::sample;
+pub use sample::{sample, syscall};
 
 use std::fmt::Write as _;
 

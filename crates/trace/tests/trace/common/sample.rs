@@ -4,6 +4,21 @@ use relive_trace::*;
 
 use super::*;
 
+/// A call with nothing but its arguments and its result.
+pub fn syscall(nr: u32, args: &[u64], result: i64) -> Syscall<'static> {
+    Syscall {
+        nr,
+        args: Args::new(args),
+        result,
+        switched: false,
+        order: None,
+        stream: 0,
+        writes: Writes::NONE,
+        refs: Refs::NONE,
+        extra: &[],
+    }
+}
+
 /// One event of each kind and of each optional part.
 pub fn sample() -> Vec<Owned> {
     let at = |ticks, digest, kind| Owned {
@@ -12,17 +27,7 @@ pub fn sample() -> Vec<Owned> {
         kind,
     };
     let plain = |ticks, kind| at(ticks, 0, OwnedKind::Plain(kind));
-    let syscall = Syscall {
-        nr: 0,
-        args: Args::new(&[3, 0x7fff_1234, 16]),
-        result: 5,
-        switched: false,
-        order: None,
-        stream: 0,
-        writes: Writes::NONE,
-        refs: Refs::NONE,
-        extra: &[],
-    };
+    let syscall = syscall(0, &[3, 0x7fff_1234, 16], 5);
     vec![
         plain(
             0,

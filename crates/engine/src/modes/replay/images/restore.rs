@@ -5,7 +5,7 @@
 use std::fs::File;
 use std::os::fd::AsRawFd;
 
-use relive_trace::{BeginProcess, FileId, ImageReader, ImageSet, TapeId};
+use relive_trace::{FileId, ImageReader, ImageSet, TapeId};
 
 use crate::failure::Failure;
 use crate::machine::Machine;
@@ -18,7 +18,7 @@ use crate::modes::replay::own_schedule::TurnSchedule;
 use crate::modes::replay::session::Session;
 use crate::modes::replay::stepper::process::Stepper;
 use crate::process::Process;
-use crate::session_state::{ImageResult, LAYOUT, Refused, SessionState, ThreadState};
+use crate::session_state::{ImageResult, Refused, SessionState, ThreadState};
 use crate::sharing::objects::{Objects, ROOM, SHARED_FILES};
 use crate::space::Region;
 use crate::tape::{Tape, TapeIn};
@@ -30,16 +30,12 @@ use crate::translations;
 /// # Errors
 /// It does not, or is damaged.
 pub fn state(image: &ImageReader, set: ImageSet, process: u32) -> ImageResult<SessionState> {
-    let head = image.head();
-    if head.layout != LAYOUT {
-        return Err(Refused::layout(head.layout));
-    }
-    let state = SessionState::decode(image.state())?;
+    let state = SessionState::of(image)?;
     if state.process.index != process {
         return Err(bad("it is of another process"));
     }
     let belongs = match set {
-        ImageSet::Index => head.tapes == with(|s| s.trace.sum()),
+        ImageSet::Index => image.head().tapes == with(|s| s.trace.sum()),
         ImageSet::Begin => is_beginning(image, &state),
     };
     match belongs {
@@ -57,15 +53,9 @@ fn is_beginning(image: &ImageReader, state: &SessionState) -> bool {
         return false;
     };
     let index = state.process.index;
-    let begins = BeginProcess {
-        process: index,
-        work: state.replayed.track.work,
-        event: state.replayed.events,
-        threads: state.process.next_thread,
-    };
     let named = excerpt.tapes.iter().filter(|t| t.process == index);
     let named = named.map(|t| (t.id(), t.mark()));
-    excerpt.process(index) == Some(&begins) && named.eq(state.marks())
+    excerpt.process(index) == Some(&state.begins()) && named.eq(state.marks())
 }
 
 /// Whether a replay agrees with its image: described now, it has the same description, and its memory
