@@ -2,7 +2,9 @@
 //!
 //! Each lane has a lock of its own, held for one append. A lane that becomes non-empty tells the
 //! writer so over a queue without a lock; the writer takes the whole buffer and gives back the last
-//! one it took. A full buffer makes its appender wait for the writer: **no record is dropped while the
+//! one it took. **The message is in the queue before the lane's lock is released, and before a dependence is
+//! said to be known**: whoever appends behind a record must find its message there, or the writer commits an epoch
+//! with the later record and without the earlier one (`tests/rpc/commits.rs` has the model). A full buffer makes its appender wait for the writer: **no record is dropped while the
 //! tape can be written, and when it cannot, the tape ends there and the program goes on.**
 
 use std::any::Any;
@@ -120,7 +122,7 @@ impl LaneWriter {
         encoder.receipt(bytes, receipt, name);
         let place = state.receipts;
         state.receipts += 1;
-        self.tell(state);
+        self.tell(&mut state);
         place
     }
 
@@ -144,7 +146,7 @@ impl LaneWriter {
         let mut state = self.room();
         let State { bytes, encoder, .. } = &mut *state;
         encoder.primitive(bytes, task, number, name, value);
-        self.tell(state);
+        self.tell(&mut state);
         true
     }
 
@@ -155,7 +157,6 @@ impl LaneWriter {
             self.reaches(Some(mark));
             let mut state = self.room();
             self.learns(&mut state, mark);
-            self.tell(state);
         }
         let known = mark.digest() | IS_KNOWN;
         if self.known.load(Ordering::Relaxed) != known {
@@ -180,10 +181,11 @@ impl LaneWriter {
         mark.process == self.common.process || self.common.known.covers(mark)
     }
 
-    fn learns(&self, state: &mut State, mark: Mark) {
+    fn learns(self: &Arc<Self>, state: &mut State, mark: Mark) {
         let mark = mark.rounded();
         if let Some(place) = self.common.known.place(mark.process) {
             state.encoder.depends(&mut state.bytes, mark);
+            self.tell(state);
             // Only now: tasks that see it note nothing, and their records are of no earlier epoch.
             place.learn(mark.epoch);
         }
@@ -206,7 +208,7 @@ impl LaneWriter {
         let mut state = self.room();
         let State { bytes, encoder, .. } = &mut *state;
         encoder.payload(bytes, task, stream, part);
-        self.tell(state);
+        self.tell(&mut state);
     }
 
     /// Notes that a task was given up after so many operations.
@@ -214,7 +216,7 @@ impl LaneWriter {
         let mut state = self.room();
         let State { bytes, encoder, .. } = &mut *state;
         encoder.cancelled(bytes, task, operations);
-        self.tell(state);
+        self.tell(&mut state);
     }
 
     fn room(&self) -> MutexGuard<'_, State> {
@@ -228,12 +230,12 @@ impl LaneWriter {
         state
     }
 
+    /// Tells the writer of the records, unless it has been told: still under the lane's lock.
     #[inline]
-    fn tell(self: &Arc<Self>, mut state: MutexGuard<'_, State>) {
+    fn tell(self: &Arc<Self>, state: &mut State) {
         if state.ended {
             state.bytes.clear();
         } else if !std::mem::replace(&mut state.told, true) {
-            drop(state);
             // Without a writer nothing is written any more, which its failure says.
             let _ = self.common.writer.send(Message::Records(self.clone()));
         }

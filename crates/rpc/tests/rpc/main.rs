@@ -3,6 +3,7 @@
 mod alone;
 mod before;
 mod check;
+mod commits;
 mod crash;
 mod executor;
 mod explorer;
