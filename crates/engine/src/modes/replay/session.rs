@@ -306,7 +306,12 @@ pub fn check_cut_off(process: u32) -> Result<()> {
             .collect::<Result<_>>()
     })?;
     for mut tape in tapes {
+        let beside = tape.id().thread != 0;
         while let Some(e) = tape.next().map_err(Failure::setup)? {
+            if matches!(e.kind, Kind::Start(start) if beside && start.tid == start.pid) {
+                // A process that had turns in this memory: its end is not this one's.
+                break;
+            }
             if let Kind::End {
                 how: Ending::ProcessExit | Ending::Killed,
                 ..
