@@ -2,7 +2,7 @@
 
 use relive_engine::Failure;
 use relive_engine::supervisor::EndStatus;
-use relive_engine::timeline::{Indexed, Places, crashes, index};
+use relive_engine::timeline::{Indexed, Places, check_index, crashes, index};
 use relive_trace::{Trace, remove_index};
 
 use crate::args::IndexArgs;
@@ -26,6 +26,18 @@ pub fn execute(args: &IndexArgs) -> Result<EndStatus, Failure> {
         let was = remove_index(trace.directory()).map_err(Failure::setup)?;
         let done = if was { "removed" } else { "there is none" };
         return output::print(|out| Ok(writeln!(out, "the index of {shown}: {done}")?));
+    }
+    if args.compare {
+        let bar = Bar::parts("comparing");
+        let compared = check_index(&trace, &mut |done, all| bar.of(done, all))?;
+        drop(bar);
+        let found = count(compared, "image");
+        return output::print(|out| {
+            Ok(writeln!(
+                out,
+                "the index of {shown}: {found} as the replay from the beginning"
+            )?)
+        });
     }
     let processes = match args.process.is_empty() {
         true => usual(&trace)?,

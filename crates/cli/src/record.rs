@@ -1,14 +1,21 @@
 //! `relive record`.
 
 use relive_engine::Failure;
-use relive_engine::supervisor::{self, EndStatus, RecordOptions};
+use std::time::Duration;
+
+use relive_engine::supervisor::{self, EndStatus, LiveImages, LiveIndexed, RecordOptions};
 use relive_sched::Seed;
 
 use crate::args::{RecordArgs, RecordMode};
-use crate::format;
+use crate::format::{self, count, duration, size};
 use crate::output::{complain, tell};
 use crate::place::Place;
 use crate::stats::Stats;
+
+/// Time between two session images, at least, by default.
+const EVERY: Duration = Duration::from_secs(1);
+/// Bytes of all of them, about.
+const MOST: u64 = 1 << 30;
 
 /// Records a program; ends as it ended.
 ///
@@ -19,6 +26,11 @@ pub fn execute(args: &RecordArgs) -> Result<EndStatus, Failure> {
     if args.mode == RecordMode::Sketch && args.chaos.is_some() {
         return Err(Failure::setup(
             "--chaos varies the turns of threads, and --mode sketch takes none: give one of the two",
+        ));
+    }
+    if args.mode == RecordMode::Sketch && args.index.is_some() {
+        return Err(Failure::unsupported(
+            "session images while threads run at the same time: leave out --mode sketch, or --index",
         ));
     }
     // A mistyped name must not leave an empty recording behind.
@@ -44,6 +56,7 @@ pub fn execute(args: &RecordArgs) -> Result<EndStatus, Failure> {
         count: args.stats.stats.is_some(),
         promotes: !args.no_promoted,
         sites: &[],
+        images: args.index.map(images),
         flips: (0, &[]),
     };
     match supervisor::record(&options) {
@@ -51,6 +64,11 @@ pub fn execute(args: &RecordArgs) -> Result<EndStatus, Failure> {
             recording.remarks.iter().for_each(|remark| complain(remark));
             if let (Some(how), Some(totals)) = (args.stats.stats, &recording.totals) {
                 Stats::new(totals, Some(&recording.summary)).tell(how);
+            }
+            match &recording.indexed {
+                Some(Ok(made)) => tell(&index_text(made)),
+                Some(Err(failure)) => complain(&format!("no index was made: {failure}")),
+                None => {}
             }
             let next = if place.is_numbered() {
                 "replay".to_owned()
@@ -69,6 +87,29 @@ pub fn execute(args: &RecordArgs) -> Result<EndStatus, Failure> {
             Err(failure)
         }
     }
+}
+
+fn images(every: Option<Duration>) -> LiveImages {
+    LiveImages {
+        every: every.unwrap_or(EVERY),
+        most: MOST,
+    }
+}
+
+fn index_text(made: &LiveIndexed) -> String {
+    let left_out = match made.left_out {
+        0 => String::new(),
+        _ => {
+            "; of processes that share memory with others, or map a file shared, there are none yet"
+                .to_owned()
+        }
+    };
+    format!(
+        "indexed: {}, {}, no thread held up for longer than {}{left_out}",
+        count(made.images as u64, "image"),
+        size(made.bytes),
+        duration(made.pause)
+    )
 }
 
 /// A seed that is short to type.

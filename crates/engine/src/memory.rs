@@ -11,6 +11,7 @@ mod code;
 pub mod content;
 mod host_map;
 mod moves;
+pub mod page_list;
 pub mod plain_memory;
 
 use std::collections::BTreeSet;

@@ -115,6 +115,12 @@ impl Registry {
         found.map(Arc::clone)
     }
 
+    /// How many threads there are, those included that are being made.
+    #[must_use]
+    pub fn count(&self) -> u32 {
+        self.count.load(Ordering::Acquire)
+    }
+
     /// Whether there is one.
     #[must_use]
     pub fn single(&self) -> bool {

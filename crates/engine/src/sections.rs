@@ -3,6 +3,7 @@
 use std::sync::Once;
 
 use crate::alarms::ALARMS;
+use crate::image_stream::CHECKPOINTS;
 use crate::input::shared_store;
 use crate::kernel::stream_aliases::STREAM_ALIASES;
 use crate::modes::replay::concurrency::CONCURRENCY;
@@ -24,7 +25,7 @@ pub fn place() {
     /// Whether that has happened. Process-wide: the places are those of the executable, the same in all
     /// processes of a tree.
     static DONE: Once = Once::new();
-    let all: [&'static dyn Declared; 19] = [
+    let all: [&'static dyn Declared; 20] = [
         &CONCURRENCY,
         &TOLD,
         &remarks::REMARKS,
@@ -44,6 +45,7 @@ pub fn place() {
         &ALARMS,
         &SLOTS,
         &ORDERED_SITES,
+        &CHECKPOINTS,
     ];
     DONE.call_once(|| shm::place(&all));
 }

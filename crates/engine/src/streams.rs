@@ -42,6 +42,11 @@ impl Streams {
         self.known.iter().map(|(&fd, &s)| (fd, s))
     }
 
+    /// Forgets whether another process uses the table of descriptors too: a replay has none.
+    pub fn forget_others(&mut self) {
+        self.shared = None;
+    }
+
     /// Notes that from now on another process uses the table of descriptors too; `identify` returns the
     /// file behind a descriptor.
     pub fn share(&mut self, identify: impl Fn(i32) -> Option<Identity>) {

@@ -10,6 +10,10 @@ pub(crate) enum Action {
     Native,
     Run,
     Record,
+    /// Recorded with session images on the way.
+    RecordImages,
+    /// The same compared with a replay.
+    CompareImages,
     /// Recorded with threads on all cores.
     Sketch,
     Replay,
@@ -67,7 +71,7 @@ const PAIRED: &[(&str, &str)] = &[("RELIVE_PAIRS", "always")];
 const TINY_PAIRED: &[(&str, &str)] = &[TINY[0], PAIRED[0]];
 
 /// All stages in the order in which they run.
-pub const STAGES: [Stage; 15] = [
+pub const STAGES: [Stage; 17] = [
     stage("native", Action::Native, USUAL, None, None),
     stage("run", Action::Run, PAIRED, None, Some(StageGroup::Run)),
     stage("run-tiny", Action::Run, TINY, None, Some(StageGroup::Run)),
@@ -126,6 +130,20 @@ pub const STAGES: [Stage; 15] = [
         USUAL,
         Some("record-tiny"),
         Some(StageGroup::Replay),
+    ),
+    stage(
+        "record-images",
+        Action::RecordImages,
+        USUAL,
+        None,
+        Some(StageGroup::Record),
+    ),
+    stage(
+        "compare-images",
+        Action::CompareImages,
+        USUAL,
+        Some("record-images"),
+        Some(StageGroup::Verify),
     ),
     stage(
         "sketch",

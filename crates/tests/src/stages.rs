@@ -58,6 +58,14 @@ pub fn spec(subject: &Subject, stage: &Stage, workshop: &Workshop) -> Result<Spe
         Action::Split => {}
         Action::Run => argv.extend(["run".into(), "--".into()]),
         Action::Record => argv.extend(["record".into(), "-o".into(), trace.into(), "--".into()]),
+        Action::RecordImages => argv.extend([
+            "record".into(),
+            "--index=0".into(),
+            "-o".into(),
+            trace.into(),
+            "--".into(),
+        ]),
+        Action::CompareImages => argv.extend(["index".into(), "--compare".into(), trace.into()]),
         Action::Sketch => argv.extend([
             "record".into(),
             "--mode".into(),
@@ -79,7 +87,7 @@ pub fn spec(subject: &Subject, stage: &Stage, workshop: &Workshop) -> Result<Spe
     }
     let is_live = matches!(
         stage.action,
-        Action::Native | Action::Run | Action::Record | Action::Sketch
+        Action::Native | Action::Run | Action::Record | Action::RecordImages | Action::Sketch
     );
     if is_live {
         argv.extend(subject.argv.iter().cloned());
@@ -109,7 +117,11 @@ fn applies(stage: &Stage, header: &Header) -> bool {
             .filter(|made| stage.of == Some(made.name))
             .all(|made| refusal(made, header).is_none())
         && (header.sketch || !is_of_sketch(stage))
-        && (header.index || !matches!(stage.action, Action::Index | Action::Split))
+        && (header.index
+            || !matches!(
+                stage.action,
+                Action::Index | Action::Split | Action::CompareImages
+            ))
 }
 
 fn is_of_sketch(stage: &Stage) -> bool {
@@ -123,7 +135,7 @@ fn refusal<'a>(stage: &Stage, header: &'a Header) -> Option<&'a [u8]> {
     }
     let refusal = header.refused.as_ref()?;
     let here = match stage.action {
-        Action::Record => refusal.place != Where::Sketch,
+        Action::Record | Action::RecordImages => refusal.place != Where::Sketch,
         Action::Run => refusal.place == Where::All,
         Action::Sketch => refusal.place == Where::Sketch,
         Action::Native
@@ -131,6 +143,7 @@ fn refusal<'a>(stage: &Stage, header: &'a Header) -> Option<&'a [u8]> {
         | Action::ParallelReplay
         | Action::Verify
         | Action::Index
+        | Action::CompareImages
         | Action::Split => false,
     };
     here.then_some(&refusal.says)
@@ -171,7 +184,7 @@ fn run_stage(
     }
     match stage.action {
         Action::Native => check_expected(header, &outcome, false)?,
-        Action::Run | Action::Record | Action::Sketch => {
+        Action::Run | Action::Record | Action::RecordImages | Action::Sketch => {
             check_expected(header, &outcome, true)?;
             check_like_native(
                 header,
@@ -189,7 +202,7 @@ fn run_stage(
             }
             left_nothing_behind(&workshop.root.join(stage.name), &outcome)?;
         }
-        Action::Verify | Action::Index | Action::Split => {
+        Action::Verify | Action::Index | Action::CompareImages | Action::Split => {
             if !outcome.status.success() {
                 return Err(format!(
                     "{}\nto repeat:\n  {}\nits stderr ends:\n{}",
@@ -242,13 +255,13 @@ mod tests {
                 .filter(|stage| applies(stage, &header))
                 .count()
         };
-        assert_eq!(count(""), 11);
-        assert_eq!(count("tiny=no"), 7);
-        assert_eq!(count("index=no"), 9);
-        assert_eq!(count("modes=run,record"), 5);
-        assert_eq!(count("refused=x"), 5);
-        assert_eq!(count("sketch=yes"), 15);
-        assert_eq!(count("sketch=yes refused=x refused-in=sketch"), 12);
+        assert_eq!(count(""), 13);
+        assert_eq!(count("tiny=no"), 9);
+        assert_eq!(count("index=no"), 10);
+        assert_eq!(count("modes=run,record"), 6);
+        assert_eq!(count("refused=x"), 6);
+        assert_eq!(count("sketch=yes"), 17);
+        assert_eq!(count("sketch=yes refused=x refused-in=sketch"), 14);
     }
 
     #[test]
@@ -262,10 +275,11 @@ mod tests {
                 .collect()
         };
         assert!(refused("").is_empty());
-        assert_eq!(refused("refused=x"), ["record", "record-tiny"]);
+        let recorded = ["record", "record-tiny", "record-images"];
+        assert_eq!(refused("refused=x"), recorded);
         assert_eq!(refused("refused=x refused-in=sketch"), ["sketch"]);
         assert_eq!(refused("parallel=refused"), ["parallel-replay"]);
-        let all = ["run", "run-tiny", "record", "record-tiny"];
+        let all = ["run", "run-tiny", "record", "record-tiny", "record-images"];
         assert_eq!(refused("refused=x refused-in=all"), all);
     }
 

@@ -155,11 +155,10 @@ impl IndexWriter {
 
     /// Begins an image.
     #[must_use]
-    pub fn image(&mut self, head: ImageHead, state: Vec<u8>) -> ImageWriter<'_> {
+    pub fn image(&self, head: ImageHead, state: Vec<u8>) -> ImageWriter {
         ImageWriter {
             image: SessionImage::new(head, self.id, state),
             sum: MemorySum::new(),
-            index: self,
         }
     }
 
@@ -173,6 +172,15 @@ impl IndexWriter {
     #[must_use]
     pub fn length(&self) -> u64 {
         self.pages.length() + self.images
+    }
+
+    /// Leaves no index, nor anything of it.
+    ///
+    /// # Errors
+    /// The folder cannot be removed.
+    pub fn abandon(self) -> Result<()> {
+        let failed = |error| Error::write(&self.folder, error);
+        std::fs::remove_dir_all(&self.folder).map_err(failed)
     }
 
     /// Puts the index in the place of an older one.
@@ -189,23 +197,28 @@ impl IndexWriter {
     }
 }
 
-/// Writes one image of an index.
-pub struct ImageWriter<'a> {
-    index: &'a mut IndexWriter,
+/// One image that is being made; its pages are in its index at once.
+pub struct ImageWriter {
     image: SessionImage,
     sum: MemorySum,
 }
 
-impl ImageWriter<'_> {
+impl ImageWriter {
     /// Adds pages from an address on, above all that there are. Where memory would be zeros without them
     /// (`blank`), pages of zeros are left out.
     ///
     /// # Errors
     /// They cannot be written.
-    pub fn add(&mut self, mut addr: u64, bytes: &[u8], blank: bool) -> Result<()> {
+    pub fn add(
+        &mut self,
+        index: &mut IndexWriter,
+        mut addr: u64,
+        bytes: &[u8],
+        blank: bool,
+    ) -> Result<()> {
         for page in bytes.as_chunks::<PAGE>().0 {
             if !blank || page.iter().any(|byte| *byte != 0) {
-                let number = self.index.pages.add(page)?;
+                let number = index.pages.add(page)?;
                 self.image.add(addr, number);
                 self.sum.add(addr, page);
             }
@@ -214,15 +227,20 @@ impl ImageWriter<'_> {
         Ok(())
     }
 
-    /// Finishes it.
+    /// Another head and state, where more is known of them than when it was begun.
+    pub fn describe(&mut self, head: ImageHead, state: Vec<u8>) {
+        (self.image.head, self.image.state) = (head, state);
+    }
+
+    /// Finishes it, in the index that it was begun in.
     ///
     /// # Errors
     /// It cannot be written.
-    pub fn finish(mut self) -> Result<()> {
-        self.index.pages.flush()?;
+    pub fn finish(mut self, index: &mut IndexWriter) -> Result<()> {
+        index.pages.flush()?;
         self.image.memory = self.sum.value();
         let name = image_name(self.image.head.process, self.image.head.work);
-        self.index.images += self.image.write(&self.index.folder.join(name))?;
+        index.images += self.image.write(&index.folder.join(name))?;
         Ok(())
     }
 }
@@ -339,15 +357,15 @@ mod tests {
         let mut index = IndexWriter::create(base.path(), ImageSet::Index).unwrap();
         let mut image = index.image(head(3), b"state".to_vec());
         let three = [page(1), page(0), page(2)].concat();
-        image.add(0x10000, &three, true).unwrap();
-        image.add(0x13000, &page(0), false).unwrap();
-        image.finish().unwrap();
+        image.add(&mut index, 0x10000, &three, true).unwrap();
+        image.add(&mut index, 0x13000, &page(0), false).unwrap();
+        image.finish(&mut index).unwrap();
         let mut image = index.image(head(9), Vec::new());
         for i in 0..100u64 {
             let addr = 0x20000 + i * PAGE as u64;
-            image.add(addr, &page(i as u8), true).unwrap();
+            image.add(&mut index, addr, &page(i as u8), true).unwrap();
         }
-        image.finish().unwrap();
+        image.finish(&mut index).unwrap();
         assert!(index.finish().unwrap() > 0);
         base
     }

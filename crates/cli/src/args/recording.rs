@@ -47,6 +47,10 @@ pub struct RecordArgs {
     /// Vary the schedule to expose bugs; the seed, random or given, is printed on standard error
     #[arg(long, value_name = "SEED", num_args = 0..=1, require_equals = true)]
     pub chaos: Option<Option<Seed>>,
+    /// Put session images into the trace on the way, at least T apart, so that debuggers open it anywhere at once, as after
+    /// `relive index` [default: 1s; 0: one after the other]
+    #[arg(long, value_name = "T", num_args = 0..=1, require_equals = true, value_parser = duration)]
+    pub index: Option<Option<Duration>>,
     #[command(flatten)]
     pub stats: StatsArgs,
     #[command(flatten)]

@@ -34,6 +34,10 @@ pub struct IndexArgs {
     /// Replay from each image to the end, and compare memory and registers there
     #[arg(long)]
     pub check: bool,
+    /// Compare the images that there are, of whichever maker, with a replay from the beginning: at their places and at the
+    /// end; makes none
+    #[arg(long, conflicts_with_all = ["process", "images", "max_size", "check", "remove"])]
+    pub compare: bool,
     /// Remove the index
     #[arg(long, conflicts_with_all = ["process", "images", "max_size", "check"])]
     pub remove: bool,

@@ -118,6 +118,7 @@ fn load(
     image::apply(&image, &mut machine.memory(), &mut task.ctx, |id| {
         loader::descriptor(&files, id).ok_or_else(|| Failure::internal("an image names its files"))
     })?;
+    machine.mode.program_begins(&task);
     Ok(task)
 }
 

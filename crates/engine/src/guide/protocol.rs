@@ -7,6 +7,7 @@ use super::point::Point;
 use super::races::{RaceHints, Races};
 use super::trials::{Trial, TrialOrder};
 use crate::failure::Failure;
+use crate::memory::page_list::PageRange;
 
 /// The accesses that a watchpoint reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -268,17 +269,6 @@ pub struct Past {
     pub began: Option<Point>,
     /// Right before the thread last gave its turn away.
     pub left: Option<Point>,
-}
-
-/// Pages of memory whose content a session image must have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PageRange {
-    /// The first address.
-    pub start: u64,
-    /// Behind the last one.
-    pub end: u64,
-    /// Without content they would be zeros, and not pages of a file.
-    pub blank: bool,
 }
 
 /// A thread.

@@ -4,7 +4,7 @@
 use relive_host::{GuestAddr, copy};
 use serde::{Deserialize, Serialize};
 
-use super::host_map::{guard_host, host_prot};
+use super::host_map::{guard_host, host_prot, map_host};
 use super::{Memory, Source};
 use crate::failure::{Failure, Result, answered};
 use crate::space::plain_map::SpaceState;
@@ -21,6 +21,18 @@ pub struct MemoryState {
     lock_future: bool,
 }
 
+impl MemoryState {
+    /// See [`SpaceState::without_hints`].
+    #[must_use]
+    pub fn without_hints(&self) -> Self {
+        Self {
+            space: self.space.without_hints(),
+            unnamed: 0,
+            ..self.clone()
+        }
+    }
+}
+
 impl Memory {
     /// The description of the memory.
     #[must_use]
@@ -32,6 +44,36 @@ impl Memory {
             locked: self.locked,
             lock_future: self.lock_future,
         }
+    }
+
+    /// Bytes of the memory that is shared and may be written.
+    #[must_use]
+    pub fn common_bytes(&self) -> u64 {
+        let common = self.space.iter().filter(|r| r.shared && r.common);
+        common.map(|r| r.end - r.start).sum()
+    }
+
+    /// Puts memory of the same content in the place of what is shared and may be written: a copy of the process
+    /// sees no more of it. The guest's own map stays as it is.
+    ///
+    /// # Errors
+    /// There is no memory.
+    pub fn separate(&self) -> Result<()> {
+        let common = self.space.iter().filter(|r| r.shared && r.common);
+        for region in common {
+            let bytes = self.content(region.start, region.end)?;
+            let own = Region {
+                shared: false,
+                prot: READ | WRITE,
+                ..region.clone()
+            };
+            answered(map_host(&own, Source::Anon))?
+                .map_err(|e| Failure::setup(format!("no memory for a copy: errno {}", -e)))?;
+            // All of it has just been mapped so.
+            let _ = copy::write(GuestAddr(region.start), &bytes);
+            guard_host(region.start, region.end, host_prot(region.prot))?;
+        }
+        Ok(())
     }
 
     /// Makes the map that is described, where nothing is mapped so far; `source` gives the source of a

@@ -7,6 +7,7 @@ use crate::call::Call;
 use crate::call::answer::Answer;
 use crate::call::clone_args::CloneArgs;
 use crate::call::reply::Reply;
+use crate::elapsed::Elapsed;
 use crate::failure::Result;
 use crate::tape::Tape;
 use crate::task::Task;
@@ -24,6 +25,8 @@ pub struct HandedOn {
     pub schedule: Option<u32>,
     /// In a recording whose threads run together: those of this process have turns.
     pub turns: bool,
+    /// The past of the process, without what its ring counts.
+    pub past: Elapsed,
 }
 
 /// How tasks and processes begin and end.
@@ -75,6 +78,9 @@ pub trait Lives {
     ) -> Result<Option<Reply>> {
         Ok(None)
     }
+
+    /// The task is about to begin a program.
+    fn program_begins(&self, _task: &Task) {}
 
     /// A host thread begins to run its task: the first event of the task is `start`.
     ///

@@ -69,6 +69,8 @@ pub struct ModeTraits {
     pub traces: bool,
     /// It may want to see single accesses of a thread ([`Turns::samples`]).
     pub samples: bool,
+    /// It makes checkpoints ([`Turns::checkpoint`]).
+    pub checkpoints: bool,
     /// Content that a replay needs (images, mapped files, input) goes into a trace.
     pub keeps: bool,
     /// The routine that translated code calls for readings of clocks.

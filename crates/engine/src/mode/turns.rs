@@ -41,6 +41,14 @@ pub trait Turns {
         false
     }
 
+    /// The task is at a safe point. Asked of a mode that makes checkpoints, as its properties say.
+    ///
+    /// # Errors
+    /// As [`Turns::asleep`].
+    fn checkpoint(&self, _task: &mut Task) -> Result<()> {
+        Ok(())
+    }
+
     /// The budget is used up, by a signal or by the slice; the task is at a safe point.
     ///
     /// # Errors

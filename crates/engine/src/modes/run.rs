@@ -38,6 +38,7 @@ impl Mode for Run {
             confined: false,
             traces: false,
             samples: false,
+            checkpoints: false,
             keeps: false,
             clocks: Use::Live,
             operations: Ordered::Off,

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::resource_limits::Limit;
 use crate::retained_fds::RetainedFds;
 use crate::seccomp::filter::Filters;
+use crate::sigaction::SIG_IGN;
 use crate::streams::Streams;
 
 /// A guest process.
@@ -103,6 +104,18 @@ impl Default for State {
 }
 
 impl ProcessState {
+    /// The same with the default action in place of all that have no handler: which signals a program that starts
+    /// ignores is on no tape.
+    #[must_use]
+    pub fn without_ignored(&self) -> Self {
+        let mut same = self.clone();
+        let actions = same.state.actions.iter_mut();
+        for action in actions.filter(|action| action.handler <= SIG_IGN) {
+            *action = KernelAction::default();
+        }
+        same
+    }
+
     /// A process of which nothing is known but its ids.
     #[must_use]
     pub fn new(index: u32, pid: u32) -> Self {

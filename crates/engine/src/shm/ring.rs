@@ -37,6 +37,8 @@ pub struct Ring {
     pub room: AtomicU32,
     /// Events ever written.
     pub events: AtomicU64,
+    /// Those of them that are no events of the thread, but notes on the way to one.
+    pub notes: AtomicU64,
     /// Ticks of the thread at the last of them.
     pub ticks: AtomicU64,
 }

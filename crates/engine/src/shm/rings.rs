@@ -35,6 +35,7 @@ impl Shm {
                 ring.head.store(0, Ordering::Relaxed);
                 ring.tail.store(0, Ordering::Relaxed);
                 ring.events.store(0, Ordering::Relaxed);
+                ring.notes.store(0, Ordering::Relaxed);
                 ring.ticks.store(0, Ordering::Relaxed);
                 self.header().rings_used.fetch_max(i + 1, Ordering::AcqRel);
                 ring.state.store(state::ACTIVE, Ordering::Release);

@@ -51,6 +51,17 @@ impl AddressSpace {
     }
 }
 
+impl SpaceState {
+    /// The same without what only a recording needs: where it looks for room.
+    #[must_use]
+    pub fn without_hints(&self) -> Self {
+        Self {
+            next: (0, 0),
+            ..self.clone()
+        }
+    }
+}
+
 impl Region {
     fn is_possible(&self) -> bool {
         let whole = |at: u64| at.is_multiple_of(PAGE);

@@ -11,8 +11,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::children::{has_children, reap};
 use super::deadlock::{Deadlock, Watch};
 use super::forwarding::pass_on;
+use super::live_index::{LiveImages, LiveIndex, LiveIndexed};
 use super::status::EndStatus;
 use crate::failure::{Failure, Result};
+use crate::image_stream::is_image;
 use crate::modes::serial::sites::SITES;
 use crate::ordered_sites::SITES as ORDERED_SITES;
 use crate::remarks::REMARKS;
@@ -42,6 +44,8 @@ pub struct Recording {
     pub remarks: Vec<String>,
     /// Instructions by which threads met, if the schedule looked for them.
     pub sites: Vec<u64>,
+    /// The session images that were made on the way.
+    pub indexed: Option<Result<LiveIndexed>>,
 }
 
 /// A recording that runs.
@@ -53,6 +57,10 @@ pub struct Drain {
     events: u64,
     ticks: u64,
     started: Instant,
+    /// Where session images are made.
+    index: Option<LiveIndex>,
+    /// Why there are none any more.
+    index_failure: Option<Failure>,
 }
 
 impl Drain {
@@ -65,7 +73,19 @@ impl Drain {
             events: 0,
             ticks: 0,
             started: Instant::now(),
+            index: None,
+            index_failure: None,
         }
+    }
+
+    /// Session images are made on the way.
+    ///
+    /// # Errors
+    /// The trace cannot be written.
+    pub fn with_images(mut self, plan: LiveImages) -> Result<Self> {
+        let folder = self.writer.directory();
+        self.index = Some(LiveIndex::begin(self.shm, folder, plan)?);
+        Ok(self)
     }
 
     /// Records until the last process has ended; the first one is `root`.
@@ -114,6 +134,7 @@ impl Drain {
             }
             if status.is_none() {
                 pass_on(root);
+                self.index.iter_mut().for_each(LiveIndex::tick);
             }
             if let (Some(limit), None, false) = (timeout, status, timed_out)
                 && self.started.elapsed() > limit
@@ -148,7 +169,9 @@ impl Drain {
             stored_bytes: 0,
         };
         self.writer.orders(ORDERED_SITES.of(&self.shm).met());
+        let folder = self.writer.directory().to_owned();
         let manifest = self.writer.finish(Some(&summary)).map_err(Failure::setup)?;
+        let indexed = self.index.map(|index| index.finish(&folder));
         Ok(Recording {
             status,
             timed_out,
@@ -157,6 +180,7 @@ impl Drain {
             totals: crate::stats::COUNTERS.of(&self.shm).totals(),
             remarks: REMARKS.of(&self.shm).sentences(),
             sites: SITES.of(&self.shm).all(),
+            indexed: self.index_failure.map(Err).or(indexed),
         })
     }
 
@@ -199,6 +223,10 @@ impl Drain {
             .collect::<Vec<_>>()
         {
             let (tape, closing) = (self.shm.tape(i), self.gone(i));
+            if is_image(tape) {
+                open |= !self.image(i, closing);
+                continue;
+            }
             let (shm, writer) = (self.shm, &mut self.writer);
             let mut result = Ok(());
             shm.pull(i, |bytes| {
@@ -229,6 +257,26 @@ impl Drain {
             open |= !self.close(i, closing)?;
         }
         Ok(open)
+    }
+
+    /// Reads the ring of an image; says whether that was the last of it.
+    fn image(&mut self, i: u32, closing: bool) -> bool {
+        let (shm, index) = (self.shm, &mut self.index);
+        let mut result = Ok(());
+        shm.pull(i, |bytes| {
+            if let (Some(index), true) = (index.as_mut(), result.is_ok()) {
+                result = index.take(i, bytes);
+            }
+        });
+        if closing {
+            index.iter_mut().for_each(|index| index.ended(i));
+            shm.ring(i).state.store(state::FREE, Ordering::Release);
+        }
+        if let Err(failure) = result {
+            // The recording is worth more.
+            (self.index, self.index_failure) = (None, Some(failure));
+        }
+        closing
     }
 
     fn readable(&self, i: u32) -> bool {

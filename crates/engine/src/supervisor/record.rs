@@ -13,6 +13,7 @@ use super::children::{inherit_orphans, start};
 use super::deadlock::Watch;
 use super::drain::{Drain, Recording};
 use super::forwarding::{forward_endings, ignore_keyboard, wake_at_child_end};
+use super::live_index::LiveImages;
 use super::target::{absolute, environment, find_program};
 use crate::failure::{Failure, Result};
 use crate::mode::{HandedOn, Name};
@@ -46,6 +47,8 @@ pub struct RecordOptions<'a> {
     pub promotes: bool,
     /// Instructions by which threads met in earlier recordings of the program.
     pub sites: &'a [u64],
+    /// Session images are made on the way.
+    pub images: Option<LiveImages>,
     /// Orders of an earlier recording that are turned around, in the process of this index.
     pub flips: (u32, &'a [Flip]),
 }
@@ -71,6 +74,11 @@ pub fn record(options: &RecordOptions<'_>) -> Result<Recording> {
     let (process, flips) = options.flips;
     FLIPS.of(&shm).give(process, flips);
     ordered_sites::give(&shm, &manifest);
+    let drain = Drain::new(shm, writer);
+    let drain = match options.images {
+        Some(images) => drain.with_images(images)?,
+        None => drain,
+    };
     let shown = target.argv.clone();
     let memory = Some(shm.descriptor());
     let mode = match options.recorder {
@@ -93,7 +101,7 @@ pub fn record(options: &RecordOptions<'_>) -> Result<Recording> {
     ignore_keyboard();
     forward_endings();
     wake_at_child_end(&shm);
-    Drain::new(shm, writer).run(pid, options.timeout, options.deadlocks.then(Watch::new))
+    drain.run(pid, options.timeout, options.deadlocks.then(Watch::new))
 }
 
 fn manifest(options: &RecordOptions<'_>) -> Result<Manifest> {

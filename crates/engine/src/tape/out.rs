@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use relive_host::Context;
-use relive_trace::{Bare, Encoder, Event, Kind, Short, TapeId};
+use relive_trace::{Bare, Encoder, Event, Kind, Short, TapeId, TapeMark};
 
 use crate::course::Course;
 use crate::failure::Result;
@@ -133,6 +133,7 @@ impl TapeOut {
     /// # Errors
     /// No supervisor stores it.
     pub fn note(&mut self, ticks: u64, kind: Kind<'_>) -> Logged {
+        self.noted();
         self.append(&Event {
             ticks,
             digest: 0,
@@ -170,11 +171,16 @@ impl TapeOut {
     fn put_readings(&mut self, ticks: u64, digest: u32, full: bool) -> Logged {
         let mut readings = std::mem::take(&mut self.readings);
         let logged = match readings.take(ticks, full) {
-            Some(kind) => self.append(&Event {
-                ticks,
-                digest,
-                kind,
-            }),
+            Some(kind) => {
+                if !full {
+                    self.noted();
+                }
+                self.append(&Event {
+                    ticks,
+                    digest,
+                    kind,
+                })
+            }
             None => Ok(()),
         };
         self.readings = readings;
@@ -209,6 +215,24 @@ impl TapeOut {
             self.scratch = Vec::with_capacity(4096);
         }
         self.pushed(event.ticks)
+    }
+
+    /// The next entry is no event of the thread.
+    fn noted(&self) {
+        let notes = &self.shm.ring(self.ring).notes;
+        // Only this thread writes it.
+        notes.store(notes.load(Relaxed) + 1, Relaxed);
+    }
+
+    /// How far the tape is.
+    #[must_use]
+    pub fn mark(&self) -> TapeMark {
+        let ring = self.shm.ring(self.ring);
+        TapeMark {
+            offset: ring.head.load(Relaxed),
+            event: ring.events.load(Relaxed),
+            ticks: ring.ticks.load(Relaxed),
+        }
     }
 
     /// An event at this tick has gone into the ring.

@@ -56,6 +56,18 @@ pub struct TapeState {
     loaded: bool,
 }
 
+impl TapeState {
+    /// At a mark, without readings that have been looked at.
+    #[must_use]
+    pub fn at(mark: TapeMark) -> Self {
+        Self {
+            mark,
+            readings: BatchState::default(),
+            loaded: false,
+        }
+    }
+}
+
 impl TapeIn {
     /// The description of the position; `None` where there is more to it than that: on a tape of threads
     /// that ran at the same time.

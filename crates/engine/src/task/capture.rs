@@ -2,16 +2,23 @@
 
 use super::Task;
 use super::plain_task::{TaskState, ThreadRegisters};
+use crate::tape::digest;
 
 impl Task {
     /// The description of the thread. Signals that the host has noted are pending in it.
     #[must_use]
     pub fn capture(&self) -> TaskState {
-        let mut signals = self.signals.clone();
+        let mut state = self.capture_recorded();
         if self.ctx.pending != 0 {
             let noted = &self.ctx.signals[..self.ctx.noted as usize];
-            signals.held.extend(noted);
+            state.signals.held.extend(noted);
         }
+        state
+    }
+
+    /// The same as a replay has it at this place: signals that were noted, and not delivered yet, are on no tape.
+    #[must_use]
+    pub fn capture_recorded(&self) -> TaskState {
         TaskState {
             index: self.index,
             slot: self.slot,
@@ -29,7 +36,7 @@ impl Task {
                 segments: self.segments,
                 extended: Box::new(self.ctx.vectors()),
             },
-            signals,
+            signals: self.signals.clone(),
             clear_tid: self.clear_tid,
             robust: self.robust,
             comm: self.comm,
@@ -38,6 +45,13 @@ impl Task {
             seccomp: self.seccomp.clone(),
             filters_seen: self.filters_seen,
         }
+    }
+
+    /// A part of the checksum of a process: which thread it is, and its registers.
+    #[must_use]
+    pub fn sum(&self) -> u64 {
+        let one = u64::from(digest(&self.ctx)) ^ u64::from(self.slot) << 32;
+        one.wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
 
     /// Makes the thread the described one. If its position changes, no ticks are granted.

@@ -152,6 +152,7 @@ impl Mode for Fake {
             confined: false,
             traces: false,
             samples: false,
+            checkpoints: false,
             keeps: self.state().keeps,
             clocks: Use::Live,
             operations: Ordered::Off,

@@ -12,7 +12,7 @@ use crate::guide::protocol::ReplayStatus;
 use crate::session_state::Refused;
 
 /// The position of an image: right at a tick or an event.
-fn point(head: &ImageHead) -> Point {
+pub(super) fn point(head: &ImageHead) -> Point {
     Point {
         event: head.event,
         turn: head.turn,

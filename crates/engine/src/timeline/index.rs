@@ -228,12 +228,12 @@ impl IndexWay {
                     let mut at = range.start;
                     while at < range.end {
                         let bytes = self.host.content(at, range.end)?;
-                        let added = image.add(at, &bytes, range.blank);
+                        let added = image.add(index, at, &bytes, range.blank);
                         added.map_err(Failure::setup)?;
                         at += bytes.len() as u64;
                     }
                 }
-                image.finish().map_err(Failure::setup)?;
+                image.finish(index).map_err(Failure::setup)?;
                 made.images += 1;
                 made.wrote += began.elapsed();
                 return Ok(true);

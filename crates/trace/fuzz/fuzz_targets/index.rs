@@ -25,9 +25,9 @@ static FOLDER: LazyLock<TempDir> = LazyLock::new(|| {
     let mut image = index.image(HEAD, vec![1; 100]);
     for n in 1..100u8 {
         let page = [n; 4096];
-        image.add(u64::from(n) << 13, &page, true).expect("a page");
+        image.add(&mut index, u64::from(n) << 13, &page, true).expect("a page");
     }
-    image.finish().expect("an image");
+    image.finish(&mut index).expect("an image");
     index.finish().expect("an index");
     base
 });

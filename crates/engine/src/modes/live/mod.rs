@@ -145,6 +145,9 @@ fn run_until_end(task: &mut Task) -> Result<Flow> {
                 continue;
             }
             deliver::finish_restart(task);
+            if task.traits().checkpoints {
+                task.mode().checkpoint(task)?;
+            }
         }
         if tracee::steps(task) {
             let flow = step::step(task)?;

@@ -68,6 +68,7 @@ impl Mode for Parallel {
             confined: true,
             traces: false,
             samples: false,
+            checkpoints: false,
             keeps: false,
             clocks: Use::Replay,
             operations: Ordered::Wait,

@@ -25,6 +25,8 @@ use crate::task::Task;
 pub fn answer(task: &mut Task, call: &Call) -> Result<Begun> {
     let resumed = std::mem::take(&mut task.parked);
     if changed(task)? {
+        // A session image of the recorder's has it inside the call, where a replay parks at the switch that follows.
+        task.parked = resumed;
         return Ok(Begun::Flow(Flow::Continue));
     }
     let (ticks, registers) = (task.ctx.ticks(), digest(&task.ctx));

@@ -1,18 +1,11 @@
 //! Checksums of guest memory during a replay, for `relive verify`: two replays with
 //! different translations must see the same memory at the same events.
 
-use std::fs::File;
-use std::os::fd::AsRawFd;
-
-use relive_host::{addr::PAGE, sys};
-
 use crate::broker::{self, Proc, Sum};
 use crate::failure::{Failure, Result};
-use crate::guide::protocol::PageRange;
 use crate::machine::Machine;
+use crate::memory::page_list::PageRange;
 use crate::modes::replay::hook_state::with;
-use crate::space::{READ, Region};
-use crate::tape::digest;
 use crate::task::Task;
 
 /// How often checksums are taken; from `RELIVE_CHECKSUMS=EVERY`. They go to the supervisor: a
@@ -73,7 +66,7 @@ pub(super) fn is_forked() {
 pub(super) fn memory(machine: &Machine) -> Result<u64> {
     let known = with(|s| s.pages.take());
     let pages = known.unwrap_or_else(|| broker::proc_file(Proc::Pagemap));
-    let sum = sum(machine, pages.as_ref());
+    let sum = machine.memory().sum(pages.as_ref());
     with(|s| s.pages = Some(pages));
     sum
 }
@@ -83,179 +76,17 @@ pub(super) fn memory(machine: &Machine) -> Result<u64> {
 /// # Errors
 /// The kernel lists a part of the pages only.
 pub(super) fn process<'a>(machine: &Machine, tasks: impl Iterator<Item = &'a Task>) -> Result<u64> {
-    let threads = tasks.fold(0u64, |sum, t| {
-        let one = u64::from(digest(&t.ctx)) ^ u64::from(t.slot) << 32;
-        sum.wrapping_add(one.wrapping_mul(0x9e37_79b9_7f4a_7c15))
-    });
-    Ok(memory(machine)?.wrapping_add(threads))
+    Ok(memory(machine)?.wrapping_add(tasks.map(Task::sum).fold(0, u64::wrapping_add)))
 }
 
-fn sum(machine: &Machine, pages: Option<&File>) -> Result<u64> {
-    let memory = machine.memory();
-    let mut sum = 0u64;
-    for r in memory.space.iter().filter(|r| r.prot & READ != 0) {
-        let mut add = |start: u64, end: u64| {
-            for page in (start..end).step_by(PAGE as usize) {
-                sum = sum.wrapping_add(hash(page));
-            }
-        };
-        // Anonymous pages that are not there are zeros; asking keeps them from appearing.
-        if r.inode != 0 {
-            add(r.start, r.end);
-            continue;
-        }
-        let scanned = match pages {
-            Some(pages) => scan(pages, r, 0, &mut add)?,
-            None => false,
-        };
-        if !scanned {
-            ask(r, &mut add);
-        }
-    }
-    Ok(sum)
-}
-
-/// Where memory may hold something else than its maps show by themselves: the pages that private maps have
-/// in place of zeros or of pages of a file, and all of shared maps.
+/// Where memory may hold something else than its maps show by themselves ([`Memory::own_pages`]).
 ///
 /// # Errors
 /// The kernel does not list them.
+///
+/// [`Memory::own_pages`]: crate::memory::Memory::own_pages
 pub(super) fn own_pages(machine: &Machine) -> Result<Vec<PageRange>> {
     let pages = broker::proc_file(Proc::Pagemap);
     let pages = pages.ok_or_else(|| Failure::setup("the pages of the replay cannot be listed"))?;
-    let mut all = Vec::new();
-    for r in machine.memory().space.iter() {
-        let blank = r.copy.is_none();
-        let mut add = |start, end| all.push(PageRange { start, end, blank });
-        if r.shared {
-            add(r.start, r.end);
-        } else if !scan(&pages, r, IS_FILE, &mut add)? {
-            return Err(Failure::setup(
-                "this kernel does not list the pages of a process (PAGEMAP_SCAN, Linux 6.7), which session images need",
-            ));
-        }
-    }
-    Ok(all)
-}
-
-/// linux/fs.h, since Linux 6.7.
-pub(super) const PAGEMAP_SCAN: u64 = 0xc060_6610;
-/// PAGE_IS_PRESENT and PAGE_IS_SWAPPED.
-const THERE: u64 = 0x18;
-/// PAGE_IS_FILE: of a file, or shared.
-const IS_FILE: u64 = 0x4;
-
-/// `struct page_region` of linux/fs.h.
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-struct PageRegion {
-    start: u64,
-    end: u64,
-    categories: u64,
-}
-
-/// `struct pm_scan_arg` of linux/fs.h.
-#[repr(C)]
-#[derive(Default)]
-struct ScanArg {
-    size: u64,
-    flags: u64,
-    start: u64,
-    end: u64,
-    walk_end: u64,
-    vec: u64,
-    vec_len: u64,
-    max_pages: u64,
-    category_inverted: u64,
-    category_mask: u64,
-    category_anyof_mask: u64,
-    return_mask: u64,
-}
-
-/// Passes on the pages of a region that are there, by a walk that skips untouched ones: programs
-/// reserve terabytes. Pages of the category `without` are left out. `false`, with nothing passed on, where
-/// the kernel is too old for it.
-///
-/// # Errors
-/// The kernel lists a part of the region's pages only.
-fn scan(pagemap: &File, r: &Region, without: u64, each: &mut impl FnMut(u64, u64)) -> Result<bool> {
-    let mut found = [PageRegion::default(); 128];
-    let mut at = r.start;
-    while at < r.end {
-        let mut arg = ScanArg {
-            size: size_of::<ScanArg>() as u64,
-            start: at,
-            end: r.end,
-            vec: found.as_mut_ptr() as u64,
-            vec_len: found.len() as u64,
-            category_inverted: without,
-            category_mask: without,
-            category_anyof_mask: THERE,
-            return_mask: THERE,
-            ..ScanArg::default()
-        };
-        let fd = pagemap.as_raw_fd() as u64;
-        // SAFETY: the kernel fills `found`, of which it knows the length, and `arg`.
-        let n = unsafe {
-            sys::syscall(
-                libc::SYS_ioctl as u64,
-                [fd, PAGEMAP_SCAN, &raw mut arg as u64, 0, 0, 0],
-            )
-        };
-        let n = match usize::try_from(n) {
-            Ok(n) => n,
-            Err(_) if at == r.start => return Ok(false),
-            Err(_) => {
-                let errno = -(n as i64);
-                return Err(Failure::setup(format!(
-                    "the kernel lists no pages from {at:#x} on (errno {errno}), and a checksum needs all"
-                )));
-            }
-        };
-        for region in &found[..n] {
-            each(region.start, region.end);
-        }
-        at = arg.walk_end.max(at + PAGE);
-    }
-    Ok(true)
-}
-
-/// The same with mincore(2), page by page.
-fn ask(r: &Region, each: &mut impl FnMut(u64, u64)) {
-    const STEP: u64 = 1024 * PAGE;
-    let mut at = r.start;
-    while at < r.end {
-        let end = r.end.min(at + STEP);
-        let mut present = [1u8; 1024];
-        // SAFETY: the vector has a byte for each page of the range.
-        unsafe {
-            sys::syscall(
-                libc::SYS_mincore as u64,
-                [at, end - at, present.as_mut_ptr() as u64, 0, 0, 0],
-            )
-        };
-        for (page, _) in (at..end)
-            .step_by(PAGE as usize)
-            .zip(present)
-            .filter(|&(_, p)| p & 1 == 1)
-        {
-            each(page, page + PAGE);
-        }
-        at = end;
-    }
-}
-
-/// Hash of a page, 0 if it is all zero or cannot be read (behind the end of its file).
-fn hash(page: u64) -> u64 {
-    let mut bytes = [0u8; PAGE as usize];
-    if relive_host::copy::read(relive_host::GuestAddr(page), &mut bytes).is_err() {
-        return 0;
-    }
-    let (mut h, mut any) = (page, 0u64);
-    for w in bytes.chunks_exact(8) {
-        let w = u64::from_le_bytes(w.try_into().unwrap_or_default());
-        any |= w;
-        h = (h.rotate_left(23) ^ w).wrapping_mul(0xff51_afd7_ed55_8ccd);
-    }
-    if any == 0 { 0 } else { h ^ (h >> 29) }
+    machine.memory().own_pages(&pages)
 }

@@ -64,7 +64,7 @@ const ALLOWED: &[(c_long, Args)] = &[
     (libc::SYS_mincore, Any),
     (
         libc::SYS_ioctl,
-        OneOf(1, &[super::checksum::PAGEMAP_SCAN as u32]),
+        OneOf(1, &[crate::memory::page_list::PAGEMAP_SCAN as u32]),
     ),
     (libc::SYS_brk, Any),
     // The trace's files, which come by messages, and memory that stands for files mapped shared.

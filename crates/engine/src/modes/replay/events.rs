@@ -174,6 +174,7 @@ fn arrive(task: &mut Task, position: EventPosition) -> Result<Flow> {
     match what {
         Happening::Signal(info) => deliver::deliver_recorded(task, &info),
         Happening::Change(bytes) => change::replay(task, &bytes).map(|()| Flow::Continue),
+        Happening::Switch if std::mem::take(&mut task.parked) => Ok(Flow::Continue),
         Happening::Switch => Ok(Flow::Park),
         Happening::Killed(sig) => {
             ending::release_locks(task)?;

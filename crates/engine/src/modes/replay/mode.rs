@@ -75,6 +75,7 @@ impl Mode for Replay {
             confined: true,
             traces: false,
             samples: false,
+            checkpoints: false,
             keeps: false,
             clocks: Use::Replay,
             operations: match wanted::is_wanted() {

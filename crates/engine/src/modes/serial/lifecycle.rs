@@ -1,10 +1,12 @@
 //! How recorded tasks and processes begin and end: their tapes, their places in the baton's queue, and
 //! the slots that others ask them by.
 
+use relive_host::Reg;
 use relive_trace::{Kind, TapeId};
 
 use super::baton::membership::keepers;
 use super::flips::FLIPS;
+use super::resting::RestingPlace;
 use super::schedule::Schedule;
 use super::{Serial, is_named, policy};
 use crate::call::Call;
@@ -75,12 +77,23 @@ impl Lives for Serial {
         if let Some(sampler) = &self.sampler {
             sampler.begin(task.index);
         }
+        self.rests(task, RestingPlace::Switch(0));
         let taken = self.baton.take(task)?;
+        self.goes_on(task);
         self.turn(task, taken.before)?;
         task.record(start)
     }
 
+    fn program_begins(&self, task: &Task) {
+        if let Some(checkpoints) = &self.checkpoints {
+            checkpoints.begins(task.ctx.reg(Reg::Rsp));
+        }
+    }
+
     fn thread_ends(&self, task: &mut Task) {
+        if let Some(checkpoints) = &self.checkpoints {
+            checkpoints.thread_ends(self.shm, task);
+        }
         match task.lodges {
             true => self.baton.lodger_leaves(),
             // As the kernel would, by the signal that such a process asks for first.
@@ -102,7 +115,12 @@ impl Lives for Serial {
                 self.baton.leave(task);
             }
             // The parent's thread goes on, with the baton.
-            Some(parent) => self.baton.keep([parent.keeper, 0]),
+            Some(parent) => {
+                if let Some(checkpoints) = &self.checkpoints {
+                    checkpoints.visitor_leaves(self.shm, false);
+                }
+                self.baton.keep([parent.keeper, 0]);
+            }
         }
     }
 
@@ -111,12 +129,21 @@ impl Lives for Serial {
             Tape::Out(t) => (Some(t.ring), t.last),
             _ => (None, 0),
         };
+        let past = match alone {
+            true => self.elapsed(ring),
+            // With the call that made this child.
+            false => self.elapsed(ring).with_call(),
+        };
+        if let Some(checkpoints) = self.checkpoints.as_ref().filter(|_| !alone) {
+            checkpoints.visitor_leaves(self.shm, true);
+        }
         Ok(HandedOn {
             seed: self.seed,
             ring,
             logged,
             schedule: alone.then(|| self.schedule().ring()).flatten(),
             turns: true,
+            past,
         })
     }
 
@@ -159,6 +186,9 @@ impl Serial {
 
 impl fork::Births for Serial {
     fn before_fork(&self, task: &mut Task, child: u32) -> Result<bool> {
+        if let Some(checkpoints) = &self.checkpoints {
+            checkpoints.forks(self.elapsed(None));
+        }
         self.share_with_child(task, child)
     }
 
@@ -170,6 +200,9 @@ impl fork::Births for Serial {
     }
 
     fn in_child(&self, task: &mut Task, child: u32, waits: bool) -> Result<()> {
+        if let Some(checkpoints) = &self.checkpoints {
+            checkpoints.start_over();
+        }
         task.tape = self.create_tape(task.id())?;
         self.shm.end_fork();
         is_named(self.shm, child);
@@ -198,12 +231,18 @@ impl fork::Births for Serial {
 impl vfork::Visits for Serial {
     fn child_begins(&self, task: &mut Task) -> Result<()> {
         task.tape = self.create_tape(task.id())?;
+        if let Some(checkpoints) = &self.checkpoints {
+            checkpoints.visitor_begins(task);
+        }
         is_named(self.shm, task.process.index);
         self.baton.keep(keepers(task));
         Ok(())
     }
 
     fn child_left(&self, task: &mut Task) -> Result<()> {
+        if let Some(checkpoints) = &self.checkpoints {
+            checkpoints.visitor_left(self.shm);
+        }
         let taken = self.baton.regain(task)?;
         if taken.switched {
             // The child was killed while it slept, without the baton.

@@ -8,11 +8,14 @@
 //! of the baton takes any of these.
 
 pub mod baton;
+mod checkpoint;
+mod copy_of_itself;
 mod file_changes;
 pub mod flips;
 pub mod kill;
 mod lifecycle;
 mod meetings;
+mod resting;
 mod sampler;
 mod sampling;
 mod schedule;
@@ -38,6 +41,7 @@ use crate::call::answer::Answer;
 use crate::call::reply::Reply;
 use crate::failure::Result;
 use crate::flow::Flow;
+use crate::image_stream::CHECKPOINTS;
 use crate::kernel::syscall_event;
 use crate::memory::content::{Content, ContentRequest};
 use crate::mode::{
@@ -49,6 +53,7 @@ use crate::siginfo::SigInfo;
 use crate::tape::{Tape, TapeOut};
 use crate::task::Task;
 use baton::Baton;
+use checkpoint::Checkpointing;
 use flips::FLIPS;
 use sampler::Sampler;
 use schedule::Schedule;
@@ -63,6 +68,8 @@ pub struct Serial {
     seed: Option<(u64, bool)>,
     /// Where the policy is one that looks at accesses.
     sampler: Option<Sampler>,
+    /// Where there are to be checkpoints.
+    checkpoints: Option<Checkpointing>,
     /// The recording is a sketch: other processes of it may have threads that run together.
     in_sketch: bool,
     /// The process has gone over from a mode in which its threads ran together, and the first turn is not logged yet.
@@ -100,6 +107,7 @@ impl Serial {
             shm,
             seed: start.handed_on.seed,
             sampler: matches!(start.handed_on.seed, Some((_, true))).then(Sampler::default),
+            checkpoints: Checkpointing::of(shm, start.handed_on.past),
             in_sketch: false,
             owes_turn: AtomicBool::new(false),
         }
@@ -117,6 +125,11 @@ impl Serial {
     fn create_tape(&self, id: TapeId) -> Result<Tape> {
         Ok(Tape::Out(TapeOut::create(self.shm, id)?))
     }
+}
+
+/// Whether the call lets orphans come to its process (PR_SET_CHILD_SUBREAPER(2const)).
+fn adopts_orphans(call: &Call) -> bool {
+    i64::from(call.nr) == libc::SYS_prctl && call.int(0) == libc::PR_SET_CHILD_SUBREAPER
 }
 
 /// Others find the process by its kernel id from now on.
@@ -151,6 +164,7 @@ impl Mode for Serial {
             confined: false,
             traces: !self.in_sketch,
             samples: self.sampler.is_some(),
+            checkpoints: self.checkpoints.is_some(),
             keeps: true,
             clocks: Use::Record,
             operations: Ordered::Off,
@@ -182,6 +196,9 @@ impl Outcomes for Serial {
         _: Option<&Answer>,
     ) -> Result<()> {
         syscall_event::log(task, call, result)?;
+        if self.checkpoints.is_some() && adopts_orphans(call) {
+            CHECKPOINTS.of(&self.shm).adopts();
+        }
         if let Some(sampler) = &self.sampler {
             sampler.call_ends(&self.baton, call, result);
         }
@@ -240,6 +257,10 @@ impl Turns for Serial {
 
     fn samples(&self, task: &Task) -> bool {
         task.exact && task.ctx.pending == 0 && self.sampler(task).is_some()
+    }
+
+    fn checkpoint(&self, task: &mut Task) -> Result<()> {
+        self.make_checkpoint(task)
     }
 
     fn end_budget(&self, task: &mut Task) -> Result<Flow> {

@@ -1,6 +1,6 @@
 //! The schedule tape of a process: the holders of the baton, in order.
 
-use relive_trace::{Event, Kind, TapeId};
+use relive_trace::{Event, Kind, TapeId, TapeMark};
 
 use crate::failure::Result;
 use crate::ids;
@@ -47,6 +47,12 @@ impl Schedule {
     #[must_use]
     pub fn ring(&self) -> Option<u32> {
         self.tape.as_ref().map(|t| t.ring)
+    }
+
+    /// How far its tape is, if there is one.
+    #[must_use]
+    pub fn mark(&self) -> Option<TapeMark> {
+        self.tape.as_ref().map(TapeOut::mark)
     }
 
     /// Goes on in a ring after exec.

@@ -8,6 +8,7 @@ use relive_trace::Kind;
 
 use super::Serial;
 use super::baton::Taken;
+use super::resting::RestingPlace;
 use super::schedule::Schedule;
 use super::spinning::{self, SpinVerdict};
 use crate::exits::{self, Stepped};
@@ -113,8 +114,11 @@ impl Serial {
         if !self.baton.wanted() {
             return Ok(());
         }
-        task.record(Kind::Switch { steps: task.steps })?;
+        let steps = task.steps;
+        task.record(Kind::Switch { steps })?;
+        self.rests(task, RestingPlace::Switch(steps));
         let taken = self.baton.pass(task)?;
+        self.goes_on(task);
         self.turn(task, taken.before)
     }
 
@@ -125,9 +129,12 @@ impl Serial {
         enter: &mut dyn FnMut() -> i64,
     ) -> Result<(i64, Taken)> {
         task.flush_readings()?;
+        self.rests(task, RestingPlace::Call);
         self.baton.release(task);
         let result = enter();
-        Ok((result, self.baton.take(task)?))
+        let taken = self.baton.take(task)?;
+        self.goes_on(task);
+        Ok((result, taken))
     }
 
     /// A call goes on with one turn. One in which it has done nothing but look, and sleeps again, becomes a switch before
@@ -151,10 +158,13 @@ impl Serial {
         if !self.baton.shared(task) {
             return wait(task);
         }
-        task.record(Kind::Switch { steps: task.steps })?;
+        let steps = task.steps;
+        task.record(Kind::Switch { steps })?;
+        self.rests(task, RestingPlace::Switch(steps));
         self.baton.release(task);
         wait(task)?;
         let taken = self.baton.take(task)?;
+        self.goes_on(task);
         self.turn(task, taken.before)
     }
 

@@ -88,6 +88,7 @@ impl Mode for Sketch {
             confined: false,
             traces: false,
             samples: false,
+            checkpoints: false,
             keeps: true,
             clocks: Use::Record,
             operations: Ordered::Record,

@@ -3,7 +3,8 @@
 
 use crate::failure::{Failure, Result};
 use crate::guide::point::{Point, Steps};
-use crate::guide::protocol::{PageRange, ReplayStatus};
+use crate::guide::protocol::ReplayStatus;
+use crate::memory::page_list::PageRange;
 use crate::session_state::SessionState;
 use crate::timeline::present::Timeline;
 use crate::timeline::replay_process::{ReplayProcess, Uninterrupted};

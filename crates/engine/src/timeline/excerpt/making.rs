@@ -128,12 +128,12 @@ fn write_image(at: &mut CutPlace, images: &mut IndexWriter) -> Result<()> {
         while addr < range.end {
             let bytes = at.host.content(addr, range.end)?;
             image
-                .add(addr, &bytes, range.blank)
+                .add(images, addr, &bytes, range.blank)
                 .map_err(Failure::setup)?;
             addr += bytes.len() as u64;
         }
     }
-    image.finish().map_err(Failure::setup)
+    image.finish(images).map_err(Failure::setup)
 }
 
 /// Sums over the tapes of an excerpt.

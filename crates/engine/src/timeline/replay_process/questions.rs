@@ -3,8 +3,9 @@
 
 use super::{ReplayProcess, unexpected};
 use crate::failure::Result;
-use crate::guide::protocol::{MapLine, PageRange, Past, ReplayStatus, Request, Response, Thread};
+use crate::guide::protocol::{MapLine, Past, ReplayStatus, Request, Response, Thread};
 use crate::guide::register_set::Registers;
+use crate::memory::page_list::PageRange;
 use crate::proc_stat;
 
 /// The state of a process, and the parts of its memory that belong to it.

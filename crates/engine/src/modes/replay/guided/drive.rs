@@ -9,11 +9,10 @@ use super::guidance::Guidance;
 use super::one_run::Going;
 use super::track::Track;
 use crate::failure::{Failure, Result};
-use crate::guide::protocol::{
-    Output, PageRange, Past, Ran, ReplayStatus, RunRequest, StopReason, StopSet,
-};
+use crate::guide::protocol::{Output, Past, Ran, ReplayStatus, RunRequest, StopReason, StopSet};
 use crate::guide::races::Races;
 use crate::machine::Machine;
+use crate::memory::page_list::PageRange;
 use crate::modes::replay::races::racing::Racing;
 use crate::modes::replay::races::tracking;
 use crate::modes::replay::stepper::process::Stepper;

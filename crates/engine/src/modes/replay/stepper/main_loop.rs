@@ -59,10 +59,13 @@ impl Stepper {
         let task = &mut self.task;
         if task.parked {
             let parent = task.vforked.is_some() && task.tape.at_end()?;
-            let due = if parent {
-                DueEvent::Parent
-            } else {
-                DueEvent::Resumed
+            let due = match target(task)? {
+                _ if parent => DueEvent::Parent,
+                // See `answers::answer`.
+                NextEvent::Position(position) if position.is_here(task, self.steps) => {
+                    DueEvent::Position(position)
+                }
+                _ => DueEvent::Resumed,
             };
             return self.event(stops, due);
         }

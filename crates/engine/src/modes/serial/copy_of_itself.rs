@@ -1,0 +1,276 @@
+//! The copy of a recorded process that a checkpoint makes. It is no process of the guest's: an orphan that comes to the
+//! supervisor, with no descriptor and all signals blocked. It describes itself, writes that into a ring and ends. Must
+//! never run an instruction of the guest's, nor change anything that the guest could see.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use relive_host::segments::Segments;
+use relive_host::signal::{Mask, set_mask};
+use relive_host::sys;
+use relive_trace::TapeMark;
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+
+use super::resting::{RestingPlace, RestingTask};
+use crate::elapsed::Elapsed;
+use crate::failure::{Failure, Result};
+use crate::image_stream::{Prologue, ring_of};
+use crate::memory::plain_memory::MemoryState;
+use crate::session_state::{ReplayedState, SessionState, ThreadState, TrackState};
+use crate::shm::Shm;
+use crate::tape::TapeState;
+use crate::task::Task;
+
+/// What the copy cannot read any more: the process goes on meanwhile.
+pub struct CopyPlan {
+    /// Where the image goes.
+    pub shm: Shm,
+    /// The past of the process.
+    pub elapsed: Elapsed,
+    /// The turn at hand, counted on the schedule tape.
+    pub turn: u32,
+    /// Where that tape is.
+    pub schedule: TapeMark,
+    /// Where the first stack of the program began.
+    pub stack: u64,
+    /// Where the tape of the task is that makes the checkpoint.
+    pub current: TapeMark,
+    /// All other threads, and where their tapes are.
+    pub resting: Vec<(RestingTask, TapeMark)>,
+}
+
+/// Stack of the process between the two.
+const STACK: usize = 64 * 1024;
+
+/// Most bytes that processes could share of which a copy is made while the guest waits.
+pub const COMMON_MAX: u64 = 64 << 20;
+
+/// Bytes of memory that is shared and may be written.
+pub fn common_bytes(task: &Task) -> u64 {
+    task.machine().memory().common_bytes()
+}
+
+/// A word by which the copy says that it has a memory of its own.
+struct Separated(*const AtomicU32);
+
+impl Separated {
+    /// `None`: there is no memory for it.
+    fn new() -> Option<Self> {
+        let prot = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: fresh shared memory, zeros.
+        let at = unsafe { mmap_anonymous(std::ptr::null_mut(), 4096, prot, MapFlags::SHARED) };
+        at.ok().map(|at| Self(at.cast_const().cast()))
+    }
+
+    fn word(&self) -> &AtomicU32 {
+        // SAFETY: mapped until this is dropped, and used by atomic operations alone.
+        unsafe { &*self.0 }
+    }
+
+    /// Waits until the copy has said so, or is gone.
+    fn wait(&self, copy: i32) {
+        while self.word().load(Ordering::Acquire) == 0 {
+            sys::futex_wait(self.word(), 0, Some(100));
+            let flags = (libc::__WALL | libc::WNOHANG) as u64;
+            // SAFETY: asks for a child, which has ended if there is an answer.
+            let ended =
+                unsafe { sys::syscall(libc::SYS_wait4 as u64, [copy as u64, 0, flags, 0, 0, 0]) };
+            if ended != 0 {
+                return;
+            }
+        }
+    }
+
+    fn say(&self) {
+        self.word().store(1, Ordering::Release);
+        sys::futex_wake(self.word(), 1);
+    }
+}
+
+impl Drop for Separated {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `new`; nothing refers to it any more.
+        let _ = unsafe { munmap(self.0.cast_mut().cast(), 4096) };
+    }
+}
+
+/// Makes the copy. If the kernel has no process to give, there is no checkpoint.
+pub fn make(task: &Task, plan: &CopyPlan) {
+    let separated = match common_bytes(task) {
+        0 => None,
+        _ => match Separated::new() {
+            None => return,
+            separated => separated,
+        },
+    };
+    let copy = || {
+        // A descriptor that the guest closes next must be open nowhere else: a listening socket's port is free then.
+        // SAFETY: this process has a table of descriptors of its own, and uses none.
+        unsafe {
+            sys::syscall(
+                libc::SYS_close_range as u64,
+                [0, u64::from(u32::MAX), 0, 0, 0, 0],
+            )
+        };
+        // A fork of the C library's: a thread that ends may be inside its allocator.
+        // SAFETY: the caller's thread sleeps; the child has a memory of its own.
+        let pid = unsafe { libc::fork() };
+        if pid == 0 {
+            run(task, plan, separated.as_ref());
+        }
+        if let (Some(separated), 1..) = (&separated, pid) {
+            separated.wait(pid);
+        }
+    };
+    let old = set_mask(Mask(u64::MAX));
+    // A process in between, which ends at once, so that the copy is no child of the guest's.
+    let between = between(&copy);
+    if let Ok(pid) = between {
+        let args = [pid as u64, 0, libc::__WALL as u64, 0, 0, 0];
+        // SAFETY: waits for a child that no guest knows of; nothing is written.
+        while unsafe { sys::syscall(libc::SYS_wait4 as u64, args) } == -(libc::EINTR as isize) {}
+    }
+    set_mask(old);
+}
+
+/// Runs a function in a process that has this memory and ends behind it, without a signal; the calling thread waits for
+/// that (clone(2), `CLONE_VFORK`).
+fn between(work: &dyn Fn()) -> std::result::Result<i32, ()> {
+    extern "C" fn enter(work: *mut libc::c_void) -> libc::c_int {
+        // SAFETY: the address of the reference below, which lives until the parent goes on.
+        unsafe { (*work.cast::<&dyn Fn()>())() };
+        0
+    }
+    let mut stack = vec![0u128; STACK / 16];
+    let top = stack.as_mut_ptr_range().end;
+    let flags = libc::CLONE_VM | libc::CLONE_VFORK;
+    let work = (&raw const work).cast_mut().cast();
+    // SAFETY: the child has a stack of its own, and this thread's thread-local storage, which the thread does not use
+    // before the child has ended.
+    match unsafe { libc::clone(enter, top.cast(), flags, work) } {
+        pid @ 1.. => Ok(pid),
+        _ => Err(()),
+    }
+}
+
+/// The life of the copy.
+fn run(task: &Task, plan: &CopyPlan, separated: Option<&Separated>) -> ! {
+    if let Some(separated) = separated {
+        let done = task.machine().memory().separate();
+        separated.say();
+        if done.is_err() {
+            sys::exit_group(0);
+        }
+    }
+    // SAFETY: signals to the guest's group are none to the copy.
+    unsafe { sys::syscall(libc::SYS_setsid as u64, [0; 6]) };
+    // Without an image there is one image less; the recording is whole all the same.
+    if let Err(failure) = write(task, plan) {
+        tracing::warn!(target: "checkpoint", "no image: {failure}");
+    }
+    sys::exit_group(0)
+}
+
+fn write(task: &Task, plan: &CopyPlan) -> Result<()> {
+    let ring = plan
+        .shm
+        .claim(ring_of(task.process.index), std::process::id())?;
+    let written = image(task, plan).and_then(|image| {
+        let memory = task.machine().memory();
+        image.send(plan.shm, ring, |start, end| memory.content(start, end))
+    });
+    // Also of one that is not whole: its reader sees that.
+    let state = &plan.shm.ring(ring).state;
+    state.store(crate::shm::ring::state::CLOSED, Ordering::Release);
+    plan.shm.wake_supervisor();
+    written
+}
+
+fn image(task: &Task, plan: &CopyPlan) -> Result<Prologue> {
+    let list = File::open("/proc/self/pagemap").map_err(Failure::setup)?;
+    let memory = task.machine().memory();
+    let pages = memory.own_pages(&list)?;
+    let mut sum = memory.sum(Some(&list))?.wrapping_add(task.sum());
+    let mut threads = vec![thread(task, false, plan.current)];
+    for (resting, mark) in &plan.resting {
+        // SAFETY: this is a copy of the process, in which no other thread runs.
+        let other = unsafe { resting.task() };
+        sum = sum.wrapping_add(other.sum());
+        let mut described = thread(other, resting.place == RestingPlace::Call, *mark);
+        (described.task.steps, described.task.exact) = match resting.place {
+            RestingPlace::Call => (0, true),
+            RestingPlace::Switch(steps) => (steps, true),
+        };
+        threads.push(described);
+    }
+    let mut map = memory.capture();
+    drop(memory);
+    let files = as_followed(&mut map);
+    let maps_shared = !files.is_empty();
+    let mut process = task.process.capture();
+    // A replay makes no call that shows them, and keeps no descriptor.
+    process.state.retained_fds = None;
+    process.state.environ = Vec::new();
+    process.state.auxv = Vec::new();
+    process.state.streams.forget_others();
+    let program = process.state.exe.clone();
+    let ticks = task.ctx.ticks();
+    let state = SessionState {
+        process,
+        threads,
+        memory: map,
+        shared_files: files.into_iter().collect(),
+        turn: plan.turn,
+        schedule: Some(plan.schedule),
+        replayed: ReplayedState {
+            events: plan.elapsed.events,
+            turns: plan.elapsed.turns,
+            children: BTreeMap::new(),
+            maps_shared,
+            track: TrackState {
+                base: ticks,
+                work: plan.elapsed.work(),
+                program,
+                stack: plan.stack,
+                ..TrackState::default()
+            },
+        },
+        sum,
+    };
+    state.check().map_err(Failure::internal)?;
+    Ok(Prologue {
+        turn: plan.elapsed.turns,
+        ticks,
+        state,
+        pages,
+    })
+}
+
+/// The map as a replay of this process alone has it, which shares memory with nobody. Gives the files that are mapped
+/// shared, and where their maps end.
+fn as_followed(map: &mut MemoryState) -> BTreeMap<u64, u64> {
+    let mut files = BTreeMap::new();
+    for region in map.space.regions.iter_mut().filter(|r| r.shared) {
+        region.common = true;
+        if region.inode == 0 {
+            (region.shared, region.traits.unnamed) = (false, 0);
+            continue;
+        }
+        let end = region.offset + (region.end - region.start);
+        let known = files.entry(region.inode).or_insert(end);
+        *known = end.max(*known);
+    }
+    files
+}
+
+/// A thread as a replay has it at its place.
+fn thread(task: &Task, parked: bool, mark: TapeMark) -> ThreadState {
+    let mut state = task.capture_recorded();
+    state.parked = parked;
+    state.registers.segments = Segments::stored();
+    ThreadState {
+        task: state,
+        tape: Some(TapeState::at(mark)),
+    }
+}

@@ -1,0 +1,186 @@
+//! Session images that a recording makes on its way: the supervisor asks for checkpoints, takes in the images that copies
+//! of processes send, and puts them beside the finished recording as its index. Must never hold the recording up: of
+//! an image that cannot be taken there is none.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use relive_trace::{ImageSet, ImageWriter, IndexWriter, Kind, TapeId, Trace};
+
+use super::foreign_writes::waits_for_others;
+use crate::encoding;
+use crate::failure::{Failure, Result};
+use crate::image_stream::{CHECKPOINTS, IncomingImage, Prologue};
+use crate::shm::Shm;
+
+/// Images of a recording; when there are so many, every other one goes and they are made half as often.
+const MOST: usize = 128;
+/// The time between two images is so many times that which one takes.
+const RARE: u32 = 20;
+
+/// How images are made while recording.
+#[derive(Clone, Copy, Debug)]
+pub struct LiveImages {
+    /// Time between two, at least, which also makes up twenty times the time that one takes; 0: one after the other.
+    pub every: Duration,
+    /// Most bytes of all, about.
+    pub most: u64,
+}
+
+/// What came of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LiveIndexed {
+    /// Images.
+    pub images: usize,
+    /// Their bytes.
+    pub bytes: u64,
+    /// The longest time for which a thread was held up.
+    pub pause: Duration,
+    /// How often a process could not be described, because it shares memory with others or maps a file shared.
+    pub left_out: u32,
+}
+
+/// The index of a recording that runs.
+pub struct LiveIndex {
+    shm: Shm,
+    plan: LiveImages,
+    index: IndexWriter,
+    incoming: BTreeMap<u32, (Instant, IncomingImage)>,
+    images: Vec<(Prologue, ImageWriter)>,
+    asked: Instant,
+    every: Duration,
+    /// The longest time that an image took.
+    took: Duration,
+}
+
+impl LiveIndex {
+    /// Of a recording into this folder, which begins now.
+    ///
+    /// # Errors
+    /// The folder cannot be written.
+    pub fn begin(shm: Shm, folder: &Path, plan: LiveImages) -> Result<Self> {
+        CHECKPOINTS.of(&shm).begin();
+        Ok(Self {
+            shm,
+            plan,
+            index: IndexWriter::create(folder, ImageSet::Index).map_err(Failure::setup)?,
+            incoming: BTreeMap::new(),
+            images: Vec::new(),
+            asked: Instant::now(),
+            every: plan.every,
+            took: Duration::ZERO,
+        })
+    }
+
+    /// Asks for the next checkpoint, if it is time.
+    pub fn tick(&mut self) {
+        let every = match self.plan.every {
+            Duration::ZERO => Duration::ZERO,
+            _ => self.every.max(self.took * RARE),
+        };
+        let room = self.index.length() < self.plan.most;
+        if room && self.incoming.is_empty() && self.asked.elapsed() >= every {
+            self.asked = Instant::now();
+            CHECKPOINTS.of(&self.shm).want();
+        }
+    }
+
+    /// Takes bytes of the image in a ring.
+    ///
+    /// # Errors
+    /// The index cannot be written.
+    pub fn take(&mut self, ring: u32, bytes: &[u8]) -> Result<()> {
+        let fresh = || (Instant::now(), IncomingImage::default());
+        let (_, image) = self.incoming.entry(ring).or_insert_with(fresh);
+        image.take(bytes, &mut self.index)
+    }
+
+    /// No more comes in a ring.
+    pub fn ended(&mut self, ring: u32) {
+        let Some((began, image)) = self.incoming.remove(&ring) else {
+            return;
+        };
+        self.took = self.took.max(began.elapsed());
+        self.images.extend(image.finish());
+        if self.images.len() >= MOST {
+            let mut odd = false;
+            self.images.retain(|_| {
+                odd = !odd;
+                !odd
+            });
+            self.every *= 2;
+        }
+    }
+
+    /// Puts the images beside the recording, which is finished.
+    ///
+    /// # Errors
+    /// The index cannot be written.
+    pub fn finish(mut self, folder: &Path) -> Result<LiveIndexed> {
+        let trace = Trace::open(folder).map_err(Failure::setup)?;
+        let sum = trace.sum();
+        let checkpoints = CHECKPOINTS.of(&self.shm);
+        let mut made = LiveIndexed {
+            images: 0,
+            bytes: 0,
+            pause: Duration::from_micros(checkpoints.longest_pause().into()),
+            left_out: checkpoints.were_left_out(),
+        };
+        let mut alone = BTreeMap::new();
+        for (mut prologue, mut image) in std::mem::take(&mut self.images) {
+            let process = prologue.state.process.index;
+            let alone = match alone.entry(process) {
+                Entry::Occupied(known) => *known.get(),
+                Entry::Vacant(free) => *free.insert(is_alone(&trace, process)?),
+            };
+            if !alone {
+                made.left_out += 1;
+                continue;
+            }
+            made.images += 1;
+            settle(&mut prologue, &trace);
+            image.describe(prologue.head(sum), encoding::to_bytes(&prologue.state));
+            image.finish(&mut self.index).map_err(Failure::setup)?;
+        }
+        if made.images > 0 {
+            made.bytes = self.index.finish().map_err(Failure::setup)?;
+        } else {
+            self.index.abandon().map_err(Failure::setup)?;
+        }
+        Ok(made)
+    }
+}
+
+/// Whether no other process writes to the memory of this one, or of those that it comes from: only then can it be
+/// replayed by itself.
+fn is_alone(trace: &Trace, process: u32) -> Result<bool> {
+    let mut at = process;
+    loop {
+        if waits_for_others(trace, at)? {
+            return Ok(false);
+        }
+        let mut tape = trace.tape(TapeId::new(at, 0)).map_err(Failure::setup)?;
+        match tape.next().map_err(Failure::setup)?.map(|e| e.kind) {
+            // A parent has a smaller index.
+            Some(Kind::Start(start)) if start.parent.process < at => at = start.parent.process,
+            _ => return Ok(true),
+        }
+    }
+}
+
+/// A thread or a schedule that has not logged anything by the end has no tape.
+fn settle(prologue: &mut Prologue, trace: &Trace) {
+    let has = |id: TapeId| trace.tapes().iter().any(|tape| tape.id == id);
+    let state = &mut prologue.state;
+    let process = state.process.index;
+    if !has(TapeId::schedule(process)) {
+        state.schedule = None;
+    }
+    for thread in &mut state.threads {
+        if !has(TapeId::new(process, thread.task.index)) {
+            thread.tape = None;
+        }
+    }
+}

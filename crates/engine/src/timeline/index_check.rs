@@ -1,0 +1,178 @@
+//! Comparing the session images of a recording with a replay from its beginning: at the place of each image the replay
+//! must describe itself as the image does, and from there to the end both must come to the same. Must never leave out a
+//! field on which a later event depends.
+
+use std::fmt::Debug;
+use std::path::Path;
+
+use relive_trace::{ImageHead, ImageReader, ImageSet, TapeId, Trace, indexed};
+
+use super::ancestors::follow;
+use super::image_list;
+use super::images::point;
+use super::replay_process::{ReplayProcess, Uninterrupted};
+use crate::failure::{Failure, Result};
+use crate::guide::protocol::{ReplayStatus, RunRequest, StopSet};
+use crate::session_state::{Refused, SessionState, ThreadState};
+
+/// Characters of each side that a difference shows.
+const SHOWN: usize = 200;
+
+/// Compares all images of a recording; gives their number. `tell` is told how many of how many are done.
+///
+/// # Errors
+/// One differs, or divergence.
+pub fn check_index(trace: &Trace, tell: &mut dyn FnMut(u64, u64)) -> Result<u64> {
+    let folder = std::path::absolute(trace.directory()).map_err(Failure::setup)?;
+    let all = indexed(&folder).map_err(Failure::setup)?;
+    let mut processes: Vec<u32> = all.iter().map(|head| head.process).collect();
+    processes.sort_unstable();
+    processes.dedup();
+    let mut done = 0;
+    for process in processes {
+        let chain = follow(trace, process)?.chain;
+        let mut images = image_list::of(&folder, &chain)?;
+        images.sort_by_key(|head| point(head).key());
+        let (mut host, _) = ReplayProcess::start(&folder, &chain, None)?;
+        let mut resumed = Vec::new();
+        for head in &images {
+            tell(done, all.len() as u64);
+            compare(trace, &folder, head, &mut host)?;
+            resumed.push(end(ReplayProcess::resume(&folder, &chain, head.work)?.0)?);
+            done += 1;
+        }
+        let whole = end(host)?;
+        for (head, (status, sum)) in images.iter().zip(resumed) {
+            if (status.point, status.ended, sum) != (whole.0.point, whole.0.ended, whole.1) {
+                return Err(Failure::divergence(format!(
+                    "a replay from a session image comes to another end\n  from the image at {}: {status:?}, memory and registers {sum:016x}\n  from the beginning: {:?}, memory and registers {:016x}",
+                    point(head),
+                    whole.0,
+                    whole.1
+                )));
+            }
+        }
+    }
+    tell(done, all.len() as u64);
+    Ok(done)
+}
+
+/// Goes to the end; where that is, and the checksum there.
+fn end(mut host: ReplayProcess) -> Result<(ReplayStatus, u64)> {
+    let run = RunRequest::to_the_end();
+    let ran = host.run(&run, &StopSet::default(), &mut Uninterrupted)?;
+    Ok((ran.status, host.checksum()?))
+}
+
+/// Brings the replay to the place of an image, and compares.
+fn compare(trace: &Trace, folder: &Path, head: &ImageHead, host: &mut ReplayProcess) -> Result<()> {
+    let image = ImageReader::open(folder, ImageSet::Index, head.process, head.work);
+    let image = image
+        .map_err(Refused::from)
+        .and_then(|image| SessionState::of(&image))
+        .map_err(|refused| refused.failure(ImageSet::Index))?;
+    let wanted = point(head);
+    let run = RunRequest {
+        until: Some(wanted),
+        ..RunRequest::to_the_end()
+    };
+    let ran = host.run(&run, &StopSet::default(), &mut Uninterrupted)?;
+    let differs = |what: &str| {
+        Failure::divergence(format!(
+            "the session image at {wanted} is not as the replay: {what}"
+        ))
+    };
+    if ran.status.point != wanted {
+        return Err(differs(&format!("which stops at {}", ran.status.point)));
+    }
+    let Some((bytes, _)) = host.image()? else {
+        return Err(differs("which cannot be described there"));
+    };
+    let replayed = SessionState::decode(&bytes).map_err(Failure::internal)?;
+    let at_end = |thread: &ThreadState| {
+        let id = TapeId::new(replayed.process.index, thread.task.index);
+        let tape = thread.tape.as_ref().map(|t| trace.tape_at(id, &t.mark));
+        tape.is_none_or(|tape| tape.is_ok_and(|mut tape| tape.outline().is_ok_and(|e| e.is_none())))
+    };
+    match difference(&image, &replayed, &at_end) {
+        None => Ok(()),
+        Some(what) => Err(differs(&what)),
+    }
+}
+
+/// The first field that differs.
+fn difference(
+    image: &SessionState,
+    replayed: &SessionState,
+    at_end: &dyn Fn(&ThreadState) -> bool,
+) -> Option<String> {
+    let (a, b) = (image, replayed);
+    let (slots, others): (Vec<u32>, Vec<u32>) = (
+        a.threads.iter().map(|t| t.task.slot).collect(),
+        b.threads.iter().map(|t| t.task.slot).collect(),
+    );
+    let mut found = vec![
+        one("threads", &slots, &others),
+        one(
+            "process",
+            &a.process.without_ignored(),
+            &b.process.without_ignored(),
+        ),
+    ];
+    for (x, y) in a.threads.iter().zip(&b.threads) {
+        let mut task = x.task.clone();
+        if at_end(y) {
+            // A call that never returned: it has no turn any more.
+            task.parked = y.task.parked;
+        }
+        found.push(one("thread", &task, &y.task));
+        let mark = |t: &ThreadState| t.tape.as_ref().map(|tape| tape.mark);
+        found.push(one(
+            "tape",
+            &(x.task.slot, mark(x)),
+            &(y.task.slot, mark(y)),
+        ));
+    }
+    let (r, s) = (&a.replayed, &b.replayed);
+    found.extend([
+        one(
+            "memory",
+            &a.memory.without_hints(),
+            &b.memory.without_hints(),
+        ),
+        one("turn", &(a.turn, a.schedule), &(b.turn, b.schedule)),
+        one(
+            "events and turns",
+            &(r.events, r.turns),
+            &(s.events, s.turns),
+        ),
+        one("children", &r.children, &s.children),
+        one(
+            "program",
+            &(&r.track.program, r.track.stack),
+            &(&s.track.program, s.track.stack),
+        ),
+        one("checksum of memory and registers", &a.sum, &b.sum),
+    ]);
+    found.into_iter().flatten().next()
+}
+
+fn one<T: PartialEq + Debug>(what: &str, a: &T, b: &T) -> Option<String> {
+    if a == b {
+        return None;
+    }
+    let (a, b) = (format!("{a:?}"), format!("{b:?}"));
+    let same = a.bytes().zip(b.bytes()).take_while(|(a, b)| a == b).count();
+    let from = same.saturating_sub(SHOWN / 2);
+    let part = |text: &str| -> String {
+        String::from_utf8_lossy(&text.as_bytes()[from.min(text.len())..])
+            .chars()
+            .take(SHOWN)
+            .collect()
+    };
+    Some(format!(
+        "{what}\n  image:  …{}\n  replay: …{}",
+        part(&a),
+        part(&b)
+    ))
+}
