@@ -104,11 +104,12 @@ impl Default for State {
 }
 
 impl ProcessState {
-    /// The same with the default action in place of all that have no handler: which signals a program that starts
-    /// ignores is on no tape.
+    /// The same without what a recording alone knows and needs: which signals a program that starts ignores, and the
+    /// descriptors of standard streams, whose outputs name their stream.
     #[must_use]
-    pub fn without_ignored(&self) -> Self {
+    pub fn without_unrecorded(&self) -> Self {
         let mut same = self.clone();
+        same.state.streams = Streams::standard();
         let actions = same.state.actions.iter_mut();
         for action in actions.filter(|action| action.handler <= SIG_IGN) {
             *action = KernelAction::default();

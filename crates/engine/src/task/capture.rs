@@ -9,6 +9,7 @@ impl Task {
     #[must_use]
     pub fn capture(&self) -> TaskState {
         let mut state = self.capture_recorded();
+        state.signals = self.signals.clone();
         if self.ctx.pending != 0 {
             let noted = &self.ctx.signals[..self.ctx.noted as usize];
             state.signals.held.extend(noted);
@@ -36,7 +37,7 @@ impl Task {
                 segments: self.segments,
                 extended: Box::new(self.ctx.vectors()),
             },
-            signals: self.signals.clone(),
+            signals: self.signals.recorded(),
             clear_tid: self.clear_tid,
             robust: self.robust,
             comm: self.comm,

@@ -26,6 +26,17 @@ pub struct TaskSignals {
     pub trap: Trap,
 }
 
+impl TaskSignals {
+    /// The same as a replay has it: pending signals are the kernel's and the recorder's alone.
+    #[must_use]
+    pub fn recorded(&self) -> Self {
+        Self {
+            held: VecDeque::new(),
+            ..self.clone()
+        }
+    }
+}
+
 /// The parts of a fault that a signal frame shows besides the siginfo.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trap {

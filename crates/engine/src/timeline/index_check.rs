@@ -12,9 +12,12 @@ use super::image_list;
 use super::images::point;
 use super::replay_process::{ReplayProcess, Uninterrupted};
 use crate::failure::{Failure, Result};
+use crate::guide::point::Point;
 use crate::guide::protocol::{ReplayStatus, RunRequest, StopSet};
 use crate::session_state::{Refused, SessionState, ThreadState};
+use crate::task::plain_task::TaskState;
 
+const PAGE: usize = 4096;
 /// Characters of each side that a difference shows.
 const SHOWN: usize = 200;
 
@@ -72,18 +75,28 @@ fn compare(trace: &Trace, folder: &Path, head: &ImageHead, host: &mut ReplayProc
         .and_then(|image| SessionState::of(&image))
         .map_err(|refused| refused.failure(ImageSet::Index))?;
     let wanted = point(head);
-    let run = RunRequest {
-        until: Some(wanted),
-        ..RunRequest::to_the_end()
+    let mut to = |until: Point| {
+        let run = RunRequest {
+            until: Some(until),
+            ..RunRequest::to_the_end()
+        };
+        host.run(&run, &StopSet::default(), &mut Uninterrupted)
     };
-    let ran = host.run(&run, &StopSet::default(), &mut Uninterrupted)?;
+    // Right behind an event that begins a program no tick has a name.
+    let mut ran = to(Point::behind_event(wanted.event))?;
+    if ran.status.point != wanted {
+        ran = to(wanted)?;
+    }
     let differs = |what: &str| {
         Failure::divergence(format!(
             "the session image at {wanted} is not as the replay: {what}"
         ))
     };
     if ran.status.point != wanted {
-        return Err(differs(&format!("which stops at {}", ran.status.point)));
+        return Err(differs(&format!(
+            "{wanted:?}, which stops at {:?} ({:?})",
+            ran.status.point, ran.why
+        )));
     }
     let Some((bytes, _)) = host.image()? else {
         return Err(differs("which cannot be described there"));
@@ -96,8 +109,37 @@ fn compare(trace: &Trace, folder: &Path, head: &ImageHead, host: &mut ReplayProc
     };
     match difference(&image, &replayed, &at_end) {
         None => Ok(()),
+        Some(what) if image.sum != replayed.sum => {
+            let page = other_page(folder, head, host)?;
+            Err(differs(&format!("{what}\n  {page}")))
+        }
         Some(what) => Err(differs(&what)),
     }
+}
+
+/// The first page of an image that has another content in the replay.
+fn other_page(folder: &Path, head: &ImageHead, host: &mut ReplayProcess) -> Result<String> {
+    let image = ImageReader::open(folder, ImageSet::Index, head.process, head.work);
+    let mut image = image.map_err(Failure::setup)?;
+    let mut found = None;
+    image
+        .pages(
+            |addr, bytes| -> std::result::Result<(), relive_trace::Error> {
+                for (at, page) in (addr..).step_by(PAGE).zip(bytes.chunks(PAGE)) {
+                    let there = host.content(at, at + PAGE as u64).unwrap_or_default();
+                    let same = there.iter().zip(page).take_while(|(a, b)| a == b).count();
+                    if found.is_none() && same < PAGE {
+                        found = Some(at + same as u64);
+                    }
+                }
+                Ok(())
+            },
+        )
+        .map_err(Failure::setup)?;
+    Ok(match found {
+        Some(at) => format!("memory differs from {at:#x} on"),
+        None => "memory or registers differ in what the image does not have".to_owned(),
+    })
 }
 
 /// The first field that differs.
@@ -115,12 +157,16 @@ fn difference(
         one("threads", &slots, &others),
         one(
             "process",
-            &a.process.without_ignored(),
-            &b.process.without_ignored(),
+            &a.process.without_unrecorded(),
+            &b.process.without_unrecorded(),
         ),
     ];
     for (x, y) in a.threads.iter().zip(&b.threads) {
-        let mut task = x.task.clone();
+        // Of a thread that has its turn back, a replay still knows how far behind a tick it gave it away.
+        let mut task = TaskState {
+            steps: y.task.steps,
+            ..x.task.clone()
+        };
         if at_end(y) {
             // A call that never returned: it has no turn any more.
             task.parked = y.task.parked;

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Instant;
 
+use relive_host::segments::Segments;
 use relive_trace::{Kind, TapeMark};
 
 use super::Serial;
@@ -67,6 +68,13 @@ impl Checkpointing {
     /// The program begins with its stack there.
     pub fn begins(&self, stack: u64) {
         *self.stack.lock().expect("no thread panics: panics abort") = stack;
+    }
+
+    /// A turn is logged.
+    pub fn turns(&self) {
+        let mut past = self.past();
+        past.turns += 1;
+        self.set_past(past);
     }
 
     /// A thread ends; its ring is counted no more.
@@ -134,6 +142,7 @@ impl Serial {
         if let Some(checkpoints) = &self.checkpoints {
             // Another thread cannot read those that are in this one's processor.
             task.ctx.vectors_mut();
+            task.segments = Segments::stored();
             checkpoints.resting.rests(task, place);
         }
     }
@@ -156,7 +165,6 @@ impl Serial {
                 all.add_ring(self.shm, visitor.ring);
             }
         }
-        all.turns += u64::from(turns(self.shm, process));
         all
     }
 
@@ -184,6 +192,7 @@ impl Serial {
             task.record(Kind::Switch { steps: 0 })?;
             self.turn(task, None)?;
         }
+        task.segments = Segments::stored();
         let began = Instant::now();
         let stack = *own.stack.lock().expect("no thread panics: panics abort");
         let (process, schedule) = {

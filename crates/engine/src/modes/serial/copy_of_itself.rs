@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use relive_host::segments::Segments;
 use relive_host::signal::{Mask, set_mask};
 use relive_host::sys;
 use relive_trace::TapeMark;
@@ -268,7 +267,6 @@ fn as_followed(map: &mut MemoryState) -> BTreeMap<u64, u64> {
 fn thread(task: &Task, parked: bool, mark: TapeMark) -> ThreadState {
     let mut state = task.capture_recorded();
     state.parked = parked;
-    state.registers.segments = Segments::stored();
     ThreadState {
         task: state,
         tape: Some(TapeState::at(mark)),

@@ -22,6 +22,9 @@ impl Serial {
     /// No supervisor stores it.
     pub(super) fn turn(&self, task: &Task, before: Option<Predecessor>) -> Result<()> {
         tracing::debug!(target: "sched", "turn of {} at tick {}, after {before:?}", task.id(), task.ctx.ticks());
+        if let Some(checkpoints) = &self.checkpoints {
+            checkpoints.turns();
+        }
         let thread = task.slot;
         let mut schedule = self.schedule();
         schedule.put(match before {
