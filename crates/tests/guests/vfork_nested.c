@@ -1,4 +1,4 @@
-// relive: sketch=yes parallel=refused
+// relive: sketch=yes parallel=refused images=no
 // A vfork child makes a vfork child of its own; one that waits and has its own memory; and an exec
 // of a descriptor that is not there.
 #include "check.h"

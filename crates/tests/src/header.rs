@@ -159,6 +159,9 @@ pub struct Header {
     /// Whether one process can be replayed by itself, so that session images are made of it (`index=no`:
     /// not).
     pub index: bool,
+    /// Whether a replay has the memory that was recorded at every place (`images=no`: not, as of a vfork child that is
+    /// killed behind its last event).
+    pub images: bool,
     /// Relive refuses this case on purpose; there is then no recording to replay.
     pub refused: Option<Refusal>,
 }
@@ -182,6 +185,7 @@ impl Default for Header {
             timeout: Duration::from_secs(20),
             tiny: true,
             index: true,
+            images: true,
             refused: None,
         }
     }
@@ -260,6 +264,7 @@ impl Header {
             },
             "tiny" => self.tiny = word(&YES_NO, value)?,
             "index" => self.index = word(&YES_NO, value)?,
+            "images" => self.images = word(&YES_NO, value)?,
             "refused" => self.refusal().says = unescape(value)?,
             "refused-in" => self.refusal().place = word(&PLACES, value)?,
             _ => return Err("no such key".into()),

@@ -117,6 +117,7 @@ fn applies(stage: &Stage, header: &Header) -> bool {
             .filter(|made| stage.of == Some(made.name))
             .all(|made| refusal(made, header).is_none())
         && (header.sketch || !is_of_sketch(stage))
+        && (header.images || stage.action != Action::CompareImages)
         && (header.index
             || !matches!(
                 stage.action,

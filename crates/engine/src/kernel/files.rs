@@ -154,37 +154,51 @@ fn no_link(task: &Task, call: &Call, path: usize) -> Option<i32> {
 
 /// getdents(2), getdents64(2): `/proc/self/fd` does not show the host's own descriptors.
 pub fn entries(task: &mut Task, call: &Call) -> Result<i64> {
-    let result = generic(task, call)?;
-    if result <= 0 || !is_generated(call.int(0)) {
-        return Ok(result);
+    // Bytes of the buffer that the kernel has written.
+    let mut written = 0;
+    loop {
+        let result = generic(task, call)?;
+        let hides = result > 0 && is_generated(call.int(0));
+        let pid = hides.then(|| own::listing(call.int(0))).flatten();
+        let Some(pid) = pid else {
+            return match written > result && result >= 0 {
+                // The end of the folder, behind entries that are hidden.
+                true => shown(task, call, &[], written),
+                false => Ok(result),
+            };
+        };
+        written = written.max(result);
+        let mut bytes = vec![0; result as usize];
+        if copy::read(GuestAddr(call.args[1]), &mut bytes).is_err() {
+            return Ok(result);
+        }
+        // `struct linux_dirent64` has the type before the name, `struct linux_dirent` behind it.
+        let name = if i64::from(call.nr) == libc::SYS_getdents64 {
+            19
+        } else {
+            18
+        };
+        let kept = without_entries(&bytes, name, |name| {
+            let fd = std::str::from_utf8(name)
+                .ok()
+                .and_then(|name| name.parse().ok());
+            fd.is_some_and(|fd| own::is_hidden(task, pid, fd))
+        });
+        // An empty result would mean the end of the folder: the next entries are the result then.
+        if !kept.is_empty() {
+            return shown(task, call, &kept, written);
+        }
     }
-    let Some(pid) = own::listing(call.int(0)) else {
-        return Ok(result);
-    };
-    let mut bytes = vec![0; result as usize];
-    if copy::read(GuestAddr(call.args[1]), &mut bytes).is_err() {
-        return Ok(result);
-    }
-    // `struct linux_dirent64` has the type before the name, `struct linux_dirent` behind it.
-    let name = if i64::from(call.nr) == libc::SYS_getdents64 {
-        19
-    } else {
-        18
-    };
-    let kept = without_entries(&bytes, name, |name| {
-        let fd = std::str::from_utf8(name)
-            .ok()
-            .and_then(|name| name.parse().ok());
-        fd.is_some_and(|fd| own::is_hidden(task, pid, fd))
-    });
-    if kept.is_empty() {
-        // An empty result would mean the end of the folder: the next entries are the result.
-        return entries(task, call);
-    }
+}
+
+/// Puts entries into the buffer of a call, and zeros behind them, as far as the kernel has written more.
+fn shown(task: &mut Task, call: &Call, entries: &[u8], written: i64) -> Result<i64> {
+    let mut bytes = entries.to_vec();
+    bytes.resize(written as usize, 0);
     task.log.spans.clear();
-    task.log.wrote(call.args[1], kept.len() as u64);
-    let written = task.write(call.args[1], &kept);
-    written.map_or_else(CallError::result, |()| Ok(kept.len() as i64))
+    task.log.wrote(call.args[1], bytes.len() as u64);
+    let put = task.write(call.args[1], &bytes);
+    put.map_or_else(CallError::result, |()| Ok(entries.len() as i64))
 }
 
 /// A buffer of entries without those whose names, so far behind their beginnings, are hidden.

@@ -144,10 +144,11 @@ fn run_until_end(task: &mut Task) -> Result<Flow> {
             if task.looks {
                 continue;
             }
-            deliver::finish_restart(task);
+            // Before an interrupted call is made again: a position behind an event is before that.
             if task.traits().checkpoints {
                 task.mode().checkpoint(task)?;
             }
+            deliver::finish_restart(task);
         }
         if tracee::steps(task) {
             let flow = step::step(task)?;

@@ -154,11 +154,16 @@ impl Serial {
         }
     }
 
+    /// The part of the past of the process that no ring counts.
+    pub(super) fn past(&self) -> Elapsed {
+        let past = self.checkpoints.as_ref().map(Checkpointing::past);
+        past.unwrap_or_default()
+    }
+
     /// The past of the process, without what the ring `but` counts.
     pub(super) fn elapsed(&self, but: Option<u32>) -> Elapsed {
         let process = self.schedule().process;
-        let past = self.checkpoints.as_ref().map(Checkpointing::past);
-        let mut all = past.unwrap_or_default().with_rings(self.shm, process, but);
+        let mut all = self.past().with_rings(self.shm, process, but);
         if let Some(checkpoints) = &self.checkpoints {
             let visitors = checkpoints.visitors();
             for visitor in visitors.iter().filter(|v| Some(v.ring) != but) {

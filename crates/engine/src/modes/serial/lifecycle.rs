@@ -130,9 +130,15 @@ impl Lives for Serial {
             _ => (None, 0),
         };
         let past = match alone {
-            true => self.elapsed(ring),
-            // With the call that made this child.
-            false => self.elapsed(ring).with_call(),
+            // The rings of threads that end with the program stay as they are while the process lives.
+            true => self.past(),
+            // The parent's, with the call that made this child. A replay counts a turn where it leaves the place of its
+            // parent's thread.
+            false => {
+                let mut past = self.elapsed(ring).with_call();
+                past.turns += u64::from(task.slot != task.index);
+                past
+            }
         };
         if let Some(checkpoints) = self.checkpoints.as_ref().filter(|_| !alone) {
             checkpoints.visitor_leaves(self.shm, true);
