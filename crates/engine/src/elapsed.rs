@@ -1,11 +1,13 @@
 //! The past of a recorded process in numbers, as a replay counts it: by them positions are named.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
 
 use crate::shm::Shm;
-use crate::shm::ring::{RINGS, state};
+
+/// Work that an event counts for: as a guided replay counts.
+const EVENT_WORK: u64 = 64;
 
 /// Numbers of a process, and of those that it comes from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,34 +21,26 @@ pub struct Elapsed {
 }
 
 impl Elapsed {
-    /// With the events and ticks of a ring.
-    pub fn add_ring(&mut self, shm: Shm, ring: u32) {
-        let ring = shm.ring(ring);
-        let of = |n: &std::sync::atomic::AtomicU64| n.load(Ordering::Relaxed);
-        self.events += of(&ring.events) - of(&ring.notes);
-        self.ticks += of(&ring.ticks);
-    }
-
-    /// With those of all living threads of a process, but for that with the ring `but`.
+    /// What a ring counts.
     #[must_use]
-    pub fn with_rings(mut self, shm: Shm, process: u32, but: Option<u32>) -> Self {
-        let used = shm.header().rings_used.load(Ordering::Acquire);
-        for ring in (0..used.min(RINGS as u32)).filter(|ring| Some(*ring) != but) {
-            let id = shm.tape(ring);
-            let lives = shm.ring(ring).state.load(Ordering::Acquire) == state::ACTIVE;
-            let thread = !id.is_schedule() && !crate::image_stream::is_image(id);
-            if lives && thread && id.process == process {
-                self.add_ring(shm, ring);
-            }
+    pub fn of_ring(shm: Shm, ring: u32) -> Self {
+        let ring = shm.ring(ring);
+        let of = |n: &AtomicU64| n.load(Ordering::Relaxed);
+        Self {
+            events: of(&ring.events).saturating_sub(of(&ring.notes)),
+            ticks: of(&ring.ticks),
+            turns: 0,
         }
-        self
     }
 
-    /// With what another thread or process has behind it.
-    pub fn add(&mut self, other: Self) {
-        self.events += other.events;
-        self.ticks += other.ticks;
-        self.turns += other.turns;
+    /// With what has been added to a ring between two looks.
+    #[must_use]
+    pub fn with_growth(self, before: Self, now: Self) -> Self {
+        Self {
+            events: self.events + now.events.saturating_sub(before.events),
+            ticks: self.ticks + now.ticks.saturating_sub(before.ticks),
+            turns: self.turns,
+        }
     }
 
     /// With a call that is not logged yet.
@@ -61,6 +55,6 @@ impl Elapsed {
     /// The measure of the way up to here (`ReplayStatus::work`), about.
     #[must_use]
     pub fn work(&self) -> u64 {
-        self.events * 64 + self.ticks
+        self.events * EVENT_WORK + self.ticks
     }
 }

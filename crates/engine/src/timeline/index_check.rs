@@ -117,6 +117,16 @@ fn compare(trace: &Trace, folder: &Path, head: &ImageHead, host: &mut ReplayProc
     }
 }
 
+/// The way up to here, in so far as it says how to go back.
+type WayState = (u64, Option<Point>, Vec<Option<Point>>);
+
+fn way(state: &SessionState) -> WayState {
+    let track = &state.replayed.track;
+    let slots = state.threads.iter().map(|thread| thread.task.slot);
+    let left = slots.map(|slot| track.left.get(&slot).copied());
+    (track.base, track.began, left.collect())
+}
+
 /// The first page of an image that has another content in the replay.
 fn other_page(folder: &Path, head: &ImageHead, host: &mut ReplayProcess) -> Result<String> {
     let image = ImageReader::open(folder, ImageSet::Index, head.process, head.work);
@@ -198,6 +208,7 @@ fn difference(
             &(&r.track.program, r.track.stack),
             &(&s.track.program, s.track.stack),
         ),
+        one("way", &way(a), &way(b)),
         one("checksum of memory and registers", &a.sum, &b.sum),
     ]);
     found.into_iter().flatten().next()

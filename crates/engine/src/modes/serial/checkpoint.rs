@@ -3,7 +3,7 @@
 //! guest is held up for the fork alone. Must never be made where the descriptions of threads, process and memory do not
 //! tell all.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Instant;
 
@@ -12,10 +12,11 @@ use relive_trace::{Kind, TapeMark};
 
 use super::Serial;
 use super::copy_of_itself::{self, CopyPlan};
+use super::progress::Progress;
 use super::resting::{RestingPlace, RestingTasks};
-use crate::elapsed::Elapsed;
 use crate::failure::Result;
 use crate::image_stream::CHECKPOINTS;
+use crate::mode::HandedOn;
 use crate::sharing::processes::{PROCESSES, standing};
 use crate::shm::Shm;
 use crate::tape::Tape;
@@ -28,111 +29,38 @@ pub struct Checkpointing {
     last: AtomicU32,
     /// The threads without the baton.
     pub resting: RestingTasks,
-    /// The part of the past that no ring of a living thread counts.
-    past: Mutex<Elapsed>,
+    progress: Mutex<Progress>,
     /// Where the first stack of the program began.
-    stack: Mutex<u64>,
-    /// The past of the child that is about to be forked.
-    child: Mutex<Elapsed>,
-    /// The children of vfork(2) that are in this memory, each in that of the one before.
-    visitors: Mutex<Vec<Visitor>>,
-}
-
-/// A child of vfork(2) in its parent's memory: its events are among those of the parent's way.
-#[derive(Clone, Copy)]
-struct Visitor {
-    ring: u32,
-    /// How far it was when it left.
-    left: Option<Elapsed>,
+    stack: AtomicU64,
 }
 
 impl Checkpointing {
     /// Of a process that begins, if the recording is to have checkpoints.
-    pub fn of(shm: Shm, past: Elapsed) -> Option<Self> {
+    pub fn of(shm: Shm, handed_on: &HandedOn) -> Option<Self> {
         let checkpoints = CHECKPOINTS.of(&shm);
         checkpoints.are_on().then(|| Self {
             last: AtomicU32::new(checkpoints.wanted()),
-            past: Mutex::new(past),
+            progress: Mutex::new(Progress::new(shm, handed_on.past, handed_on.ring)),
             ..Self::default()
         })
     }
 
-    fn past(&self) -> Elapsed {
-        *self.past.lock().expect("no thread panics: panics abort")
-    }
-
-    fn set_past(&self, past: Elapsed) {
-        *self.past.lock().expect("no thread panics: panics abort") = past;
-    }
-
-    /// The program begins with its stack there.
-    pub fn begins(&self, stack: u64) {
-        *self.stack.lock().expect("no thread panics: panics abort") = stack;
-    }
-
-    /// A turn is logged.
-    pub fn turns(&self) {
-        let mut past = self.past();
-        past.turns += 1;
-        self.set_past(past);
-    }
-
-    /// A thread ends; its ring is counted no more.
-    pub fn thread_ends(&self, shm: Shm, task: &Task) {
-        if let Tape::Out(tape) = &task.tape {
-            let mut past = self.past();
-            past.add_ring(shm, tape.ring);
-            self.set_past(past);
-        }
-    }
-
-    fn visitors(&self) -> MutexGuard<'_, Vec<Visitor>> {
-        self.visitors
+    /// How far the process is; only the holder of the baton asks.
+    pub fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress
             .lock()
             .expect("no thread panics: panics abort")
     }
 
-    /// A child of vfork(2) begins, with its tape.
-    pub fn visitor_begins(&self, task: &Task) {
-        if let Tape::Out(tape) = &task.tape {
-            let ring = tape.ring;
-            self.visitors().push(Visitor { ring, left: None });
-        }
+    /// The program begins with its stack there.
+    pub fn begins(&self, stack: u64) {
+        self.stack.store(stack, Ordering::Relaxed);
     }
 
-    /// It leaves: it ends, or (`executes`) is about to become another program, which its tape will say.
-    pub fn visitor_leaves(&self, shm: Shm, executes: bool) {
-        if let Some(visitor) = self.visitors().last_mut() {
-            let mut left = Elapsed::default();
-            left.add_ring(shm, visitor.ring);
-            visitor.left = Some(if executes { left.with_call() } else { left });
-        }
-    }
-
-    /// Its parent goes on.
-    pub fn visitor_left(&self, shm: Shm) {
-        let Some(visitor) = self.visitors().pop() else {
-            return;
-        };
-        let mut past = self.past();
-        match visitor.left {
-            Some(left) => past.add(left),
-            // It was killed.
-            None => past.add_ring(shm, visitor.ring),
-        }
-        self.set_past(past);
-    }
-
-    /// A child is about to be forked by a call that is not logged yet, and has this past behind it.
-    pub fn forks(&self, past: Elapsed) {
-        *self.child.lock().expect("no thread panics: panics abort") = past.with_call();
-    }
-
-    /// The process is that child.
+    /// The process is a forked child.
     pub fn start_over(&self) {
         self.resting.all().clear();
-        self.visitors().clear();
-        self.set_past(*self.child.lock().expect("no thread panics: panics abort"));
+        self.progress().is_child();
     }
 }
 
@@ -143,6 +71,7 @@ impl Serial {
             // Another thread cannot read those that are in this one's processor.
             task.ctx.vectors_mut();
             task.segments = Segments::stored();
+            checkpoints.progress().leaves(self.shm, task, place);
             checkpoints.resting.rests(task, place);
         }
     }
@@ -152,25 +81,6 @@ impl Serial {
         if let Some(checkpoints) = &self.checkpoints {
             checkpoints.resting.goes_on(task);
         }
-    }
-
-    /// The part of the past of the process that no ring counts.
-    pub(super) fn past(&self) -> Elapsed {
-        let past = self.checkpoints.as_ref().map(Checkpointing::past);
-        past.unwrap_or_default()
-    }
-
-    /// The past of the process, without what the ring `but` counts.
-    pub(super) fn elapsed(&self, but: Option<u32>) -> Elapsed {
-        let process = self.schedule().process;
-        let mut all = self.past().with_rings(self.shm, process, but);
-        if let Some(checkpoints) = &self.checkpoints {
-            let visitors = checkpoints.visitors();
-            for visitor in visitors.iter().filter(|v| Some(v.ring) != but) {
-                all.add_ring(self.shm, visitor.ring);
-            }
-        }
-        all
     }
 
     /// Makes a checkpoint, if one is wanted and can be made here.
@@ -192,14 +102,13 @@ impl Serial {
             all.left_out();
             return Ok(());
         }
-        if matches!(&task.tape, Tape::Out(tape) if tape.readings.any()) {
-            // Readings are on the tape before an event: the thread gives its turn to itself.
-            task.record(Kind::Switch { steps: 0 })?;
-            self.turn(task, None)?;
-        }
+        // The thread gives its turn to itself: so readings of clocks are on its tape, and the position has a name.
+        task.record(Kind::Switch { steps: 0 })?;
+        let turn_of = RestingPlace::Switch(0);
+        own.progress().leaves(self.shm, task, turn_of);
+        self.turn(task, None)?;
         task.segments = Segments::stored();
         let began = Instant::now();
-        let stack = *own.stack.lock().expect("no thread panics: panics abort");
         let (process, schedule) = {
             let schedule = self.schedule();
             (schedule.process, schedule.mark().unwrap_or_default())
@@ -210,12 +119,17 @@ impl Serial {
             let mark = mark(unsafe { resting.task() });
             (*resting, mark)
         });
+        let (elapsed, left) = {
+            let mut progress = own.progress();
+            (progress.at(self.shm, task), progress.left.clone())
+        };
         let plan = CopyPlan {
             shm: self.shm,
-            elapsed: self.elapsed(None),
+            elapsed,
+            left,
             turn: turns(self.shm, process),
             schedule,
-            stack,
+            stack: own.stack.load(Ordering::Relaxed),
             current: mark(task),
             resting: resting.collect(),
         };

@@ -14,6 +14,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use super::resting::{RestingPlace, RestingTask};
 use crate::elapsed::Elapsed;
 use crate::failure::{Failure, Result};
+use crate::guide::point::Point;
 use crate::image_stream::{Prologue, ring_of};
 use crate::memory::plain_memory::MemoryState;
 use crate::session_state::{ReplayedState, SessionState, ThreadState, TrackState};
@@ -27,6 +28,8 @@ pub struct CopyPlan {
     pub shm: Shm,
     /// The past of the process.
     pub elapsed: Elapsed,
+    /// Where each thread last gave its turn away.
+    pub left: BTreeMap<u32, Point>,
     /// The turn at hand, counted on the schedule tape.
     pub turn: u32,
     /// Where that tape is.
@@ -198,7 +201,7 @@ fn image(task: &Task, plan: &CopyPlan) -> Result<Prologue> {
         sum = sum.wrapping_add(other.sum());
         let mut described = thread(other, resting.place == RestingPlace::Call, *mark);
         (described.task.steps, described.task.exact) = match resting.place {
-            RestingPlace::Call => (0, true),
+            RestingPlace::Call | RestingPlace::Start => (0, true),
             RestingPlace::Switch(steps) => (steps, true),
         };
         threads.push(described);
@@ -229,10 +232,11 @@ fn image(task: &Task, plan: &CopyPlan) -> Result<Prologue> {
             maps_shared,
             track: TrackState {
                 base: ticks,
+                began: None,
+                left: plan.left.clone(),
                 work: plan.elapsed.work(),
                 program,
                 stack: plan.stack,
-                ..TrackState::default()
             },
         },
         sum,

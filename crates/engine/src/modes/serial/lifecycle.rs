@@ -13,6 +13,7 @@ use crate::call::Call;
 use crate::call::answer::Answer;
 use crate::call::clone_args::CloneArgs;
 use crate::call::reply::Reply;
+use crate::elapsed::Elapsed;
 use crate::failure::Result;
 use crate::ids;
 use crate::mode::{HandedOn, Lives};
@@ -48,6 +49,10 @@ impl Lives for Serial {
         args: &CloneArgs,
         _: Option<&Answer>,
     ) -> Result<Reply> {
+        if let Some(checkpoints) = &self.checkpoints {
+            // The child's tape takes the place of this one meanwhile.
+            checkpoints.progress().at(self.shm, task);
+        }
         vfork::spawn(task, args, self)
     }
 
@@ -77,7 +82,7 @@ impl Lives for Serial {
         if let Some(sampler) = &self.sampler {
             sampler.begin(task.index);
         }
-        self.rests(task, RestingPlace::Switch(0));
+        self.rests(task, RestingPlace::Start);
         let taken = self.baton.take(task)?;
         self.goes_on(task);
         self.turn(task, taken.before)?;
@@ -92,7 +97,7 @@ impl Lives for Serial {
 
     fn thread_ends(&self, task: &mut Task) {
         if let Some(checkpoints) = &self.checkpoints {
-            checkpoints.thread_ends(self.shm, task);
+            checkpoints.progress().ends(self.shm, task);
         }
         match task.lodges {
             true => self.baton.lodger_leaves(),
@@ -117,7 +122,7 @@ impl Lives for Serial {
             // The parent's thread goes on, with the baton.
             Some(parent) => {
                 if let Some(checkpoints) = &self.checkpoints {
-                    checkpoints.visitor_leaves(self.shm, false);
+                    checkpoints.progress().visitor_ends(self.shm, task);
                 }
                 self.baton.keep([parent.keeper, 0]);
             }
@@ -129,20 +134,11 @@ impl Lives for Serial {
             Tape::Out(t) => (Some(t.ring), t.last),
             _ => (None, 0),
         };
-        let past = match alone {
-            // The rings of threads that end with the program stay as they are while the process lives.
-            true => self.past(),
-            // The parent's, with the call that made this child. A replay counts a turn where it leaves the place of its
-            // parent's thread.
-            false => {
-                let mut past = self.elapsed(ring).with_call();
-                past.turns += u64::from(task.slot != task.index);
-                past
-            }
+        let past = match &self.checkpoints {
+            None => Elapsed::default(),
+            Some(own) if alone => own.progress().at(self.shm, task),
+            Some(own) => own.progress().visitor_executes(self.shm, task),
         };
-        if let Some(checkpoints) = self.checkpoints.as_ref().filter(|_| !alone) {
-            checkpoints.visitor_leaves(self.shm, true);
-        }
         Ok(HandedOn {
             seed: self.seed,
             ring,
@@ -193,7 +189,7 @@ impl Serial {
 impl fork::Births for Serial {
     fn before_fork(&self, task: &mut Task, child: u32) -> Result<bool> {
         if let Some(checkpoints) = &self.checkpoints {
-            checkpoints.forks(self.elapsed(None));
+            checkpoints.progress().forks(self.shm, task);
         }
         self.share_with_child(task, child)
     }
@@ -238,7 +234,7 @@ impl vfork::Visits for Serial {
     fn child_begins(&self, task: &mut Task) -> Result<()> {
         task.tape = self.create_tape(task.id())?;
         if let Some(checkpoints) = &self.checkpoints {
-            checkpoints.visitor_begins(task);
+            checkpoints.progress().visitor_begins(task);
         }
         is_named(self.shm, task.process.index);
         self.baton.keep(keepers(task));
@@ -247,7 +243,7 @@ impl vfork::Visits for Serial {
 
     fn child_left(&self, task: &mut Task) -> Result<()> {
         if let Some(checkpoints) = &self.checkpoints {
-            checkpoints.visitor_left(self.shm);
+            checkpoints.progress().visitor_left(self.shm);
         }
         let taken = self.baton.regain(task)?;
         if taken.switched {

@@ -15,6 +15,7 @@ pub mod flips;
 pub mod kill;
 mod lifecycle;
 mod meetings;
+mod progress;
 mod resting;
 mod sampler;
 mod sampling;
@@ -107,7 +108,7 @@ impl Serial {
             shm,
             seed: start.handed_on.seed,
             sampler: matches!(start.handed_on.seed, Some((_, true))).then(Sampler::default),
-            checkpoints: Checkpointing::of(shm, start.handed_on.past),
+            checkpoints: Checkpointing::of(shm, &start.handed_on),
             in_sketch: false,
             owes_turn: AtomicBool::new(false),
         }

@@ -11,9 +11,10 @@ use crate::task::Task;
 pub enum RestingPlace {
     /// Inside the call that it stands at.
     Call,
-    /// At a switch that is on its tape, so many instructions behind the last event or tick before; or before its first
-    /// event.
+    /// At a switch that is on its tape, so many instructions behind the last event or tick before.
     Switch(u32),
+    /// Before its first event.
+    Start,
 }
 
 /// A thread at rest.

@@ -23,7 +23,7 @@ impl Serial {
     pub(super) fn turn(&self, task: &Task, before: Option<Predecessor>) -> Result<()> {
         tracing::debug!(target: "sched", "turn of {} at tick {}, after {before:?}", task.id(), task.ctx.ticks());
         if let Some(checkpoints) = &self.checkpoints {
-            checkpoints.turns();
+            checkpoints.progress().turns();
         }
         let thread = task.slot;
         let mut schedule = self.schedule();

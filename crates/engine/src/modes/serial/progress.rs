@@ -1,0 +1,153 @@
+//! How far a recorded process is, as a replay of it counts: events and turns, and where each thread last gave its turn
+//! away. Each thread adds what it has logged when it gives the baton away, so that no look at another one is needed. Only
+//! the holder of the baton may ask.
+
+use std::collections::BTreeMap;
+
+use crate::elapsed::Elapsed;
+use crate::guide::point::{Point, Steps};
+use crate::shm::Shm;
+use crate::tape::Tape;
+use crate::task::Task;
+
+use super::resting::RestingPlace;
+
+/// See the module.
+#[derive(Default)]
+pub struct Progress {
+    total: Elapsed,
+    /// What of each ring is in the total.
+    counted: BTreeMap<u32, Elapsed>,
+    /// Where each thread last gave its turn away.
+    pub left: BTreeMap<u32, Point>,
+    /// The past of the child that is about to be forked.
+    child: Elapsed,
+    /// The children of vfork(2) that are in this memory, each in that of the one before.
+    visitors: Vec<Visitor>,
+}
+
+/// A child of vfork(2) in its parent's memory: its events are among those of the parent's way.
+struct Visitor {
+    ring: u32,
+    /// How it leaves, if that is known; it may be killed.
+    leaves: Option<Leaving>,
+}
+
+enum Leaving {
+    Executes,
+    Ends,
+}
+
+impl Progress {
+    /// Of a process that begins with this past; what `ring` counts so far is in it.
+    pub fn new(shm: Shm, past: Elapsed, ring: Option<u32>) -> Self {
+        let counted = ring.map(|ring| (ring, Elapsed::of_ring(shm, ring)));
+        Self {
+            total: past,
+            counted: counted.into_iter().collect(),
+            ..Self::default()
+        }
+    }
+
+    fn count_ring(&mut self, shm: Shm, ring: u32) {
+        let now = Elapsed::of_ring(shm, ring);
+        let before = self.counted.insert(ring, now).unwrap_or_default();
+        self.total = self.total.with_growth(before, now);
+    }
+
+    /// The past of the process, of which the task is the thread that runs.
+    pub fn at(&mut self, shm: Shm, task: &Task) -> Elapsed {
+        if let Tape::Out(tape) = &task.tape {
+            self.count_ring(shm, tape.ring);
+        }
+        self.total
+    }
+
+    /// The task is about to give its turn away.
+    pub fn leaves(&mut self, shm: Shm, task: &Task, place: RestingPlace) {
+        let now = self.at(shm, task);
+        let (event, steps) = match place {
+            RestingPlace::Start => return,
+            RestingPlace::Call => (now.events, Steps::Event),
+            // The switch is logged.
+            RestingPlace::Switch(steps) => (now.events - 1, Steps::Exact(steps.into())),
+        };
+        let point = Point {
+            event,
+            turn: now.turns,
+            ticks: task.ctx.ticks(),
+            steps,
+        };
+        self.left.insert(task.slot, point);
+    }
+
+    /// A turn is logged, or a replay counts one.
+    pub fn turns(&mut self) {
+        self.total.turns += 1;
+    }
+
+    /// The task has logged its last event.
+    pub fn ends(&mut self, shm: Shm, task: &Task) {
+        self.at(shm, task);
+        if let Tape::Out(tape) = &task.tape {
+            // Another thread may get the ring.
+            self.counted.remove(&tape.ring);
+        }
+    }
+
+    /// A child is about to be forked by a call that is not logged yet.
+    pub fn forks(&mut self, shm: Shm, task: &Task) {
+        self.child = self.at(shm, task).with_call();
+    }
+
+    /// The process is that child.
+    pub fn is_child(&mut self) {
+        self.total = self.child;
+        self.counted.clear();
+        self.visitors.clear();
+    }
+
+    /// A child of vfork(2) begins, with its tape; the call that made it is not logged yet.
+    pub fn visitor_begins(&mut self, task: &Task) {
+        if let Tape::Out(tape) = &task.tape {
+            self.counted.remove(&tape.ring);
+            self.visitors.push(Visitor {
+                ring: tape.ring,
+                leaves: None,
+            });
+        }
+    }
+
+    /// It is about to become another program, which its tape will say. Gives the past of that.
+    pub fn visitor_executes(&mut self, shm: Shm, task: &Task) -> Elapsed {
+        let mut past = self.at(shm, task).with_call();
+        if let Some(visitor) = self.visitors.last_mut() {
+            visitor.leaves = Some(Leaving::Executes);
+        }
+        // A replay counts a turn where it leaves the place of its parent's thread.
+        past.turns += u64::from(task.slot != task.index);
+        past
+    }
+
+    /// It has logged its last event.
+    pub fn visitor_ends(&mut self, shm: Shm, task: &Task) {
+        self.at(shm, task);
+        if let Some(visitor) = self.visitors.last_mut() {
+            visitor.leaves = Some(Leaving::Ends);
+        }
+    }
+
+    /// It has left, and its parent goes on.
+    pub fn visitor_left(&mut self, shm: Shm) {
+        let Some(Visitor { ring, leaves }) = self.visitors.pop() else {
+            return;
+        };
+        match leaves {
+            // The ring goes on with the program, whose image is its next event.
+            Some(Leaving::Executes) => self.total.events += 1,
+            Some(Leaving::Ends) => {}
+            None => self.count_ring(shm, ring),
+        }
+        self.counted.remove(&ring);
+    }
+}
