@@ -9,10 +9,15 @@ use crate::sandbox::{Sandbox, text, wait};
 use crate::travel::orders;
 
 fn recorded() -> Sandbox {
+    recorded_with(&[])
+}
+
+fn recorded_with(options: &[&str]) -> Sandbox {
     let sandbox = Sandbox::new();
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/command/travel.c");
     let program = sandbox.compile(&source, "travel");
-    let outcome = sandbox.relive(&["record", text(&program)]);
+    let command = [&["record"], options, &[text(&program)]].concat();
+    let outcome = sandbox.relive(&command);
     assert_eq!(outcome.code(), Some(7), "{outcome:#?}");
     sandbox
 }
@@ -26,35 +31,30 @@ fn files(sandbox: &Sandbox) -> Vec<PathBuf> {
     all
 }
 
-#[test]
-fn every_way_leads_where_it_led_without_an_index() {
-    let sandbox = recorded();
-    let ways: [&[&str]; 5] = [
-        &[
-            "end", "checksum", "reverse", "end", "back", "back", "step", "checksum",
-        ],
-        &[
-            "event 40", "checksum", "event 90", "checksum", "step 9", "back", "checksum",
-        ],
-        &[
-            "event 120",
-            "signals",
-            "reverse",
-            "checksum",
-            "start",
-            "checksum",
-        ],
-        &["end", "event 30", "checksum", "continue", "checksum"],
-        &["event 70", "start", "continue", "checksum"],
-    ];
-    let all = || ways.map(|way| orders(&sandbox, &[], way));
-    let without = all();
-    let made = sandbox.relive(&["index", "--images", "12", "--check"]).ok();
-    assert!(made.stdout.contains("compared at the end"), "{made:#?}");
-    assert_eq!(all(), without);
-    // From each image, forwards, and backwards over the place where it was made.
-    let number: usize = orders(&sandbox, &[], &["images"])[0].parse().unwrap();
-    assert!(number >= 12, "{number}");
+/// Ways along the recording, in both directions.
+const WAYS: [&[&str]; 5] = [
+    &[
+        "end", "checksum", "reverse", "end", "back", "back", "step", "checksum",
+    ],
+    &[
+        "event 40", "checksum", "event 90", "checksum", "step 9", "back", "checksum",
+    ],
+    &[
+        "event 120",
+        "signals",
+        "reverse",
+        "checksum",
+        "start",
+        "checksum",
+    ],
+    &["end", "event 30", "checksum", "continue", "checksum"],
+    &["event 70", "start", "continue", "checksum"],
+];
+
+/// From each image, forwards, and backwards over the place where it was made, and to the end. How many there are, and
+/// how often the way led back to the image.
+fn from_each_image(sandbox: &Sandbox, end: &[String]) -> (usize, usize) {
+    let number: usize = orders(sandbox, &[], &["images"])[0].parse().unwrap();
     let mut returned = 0;
     for n in 0..number {
         let image = format!("image {n}");
@@ -64,8 +64,8 @@ fn every_way_leads_where_it_led_without_an_index() {
             &steps[..],
             &["checksum", "end", "checksum"],
         ];
-        let answers = orders(&sandbox, &[], &way.concat());
-        assert_eq!(answers[9..], without[0][..2], "image {n}: {answers:#?}");
+        let answers = orders(sandbox, &[], &way.concat());
+        assert_eq!(answers[9..], *end, "image {n}: {answers:#?}");
         let place = |answer: &str| answer.split_once(' ').unwrap().1.to_owned();
         // A step back over turns of others leads to where the thread stood before them.
         if place(&answers[0]) == place(&answers[7]) {
@@ -73,13 +73,67 @@ fn every_way_leads_where_it_led_without_an_index() {
             returned += 1;
         }
     }
-    assert!(returned > 0, "no way led back to its image");
+    (number, returned)
+}
+
+#[test]
+fn every_way_leads_where_it_led_without_an_index() {
+    let sandbox = recorded();
+    let all = || WAYS.map(|way| orders(&sandbox, &[], way));
+    let without = all();
+    let made = sandbox.relive(&["index", "--images", "12", "--check"]).ok();
+    assert!(made.stdout.contains("compared at the end"), "{made:#?}");
+    assert_eq!(all(), without);
+    let (number, returned) = from_each_image(&sandbox, &without[0][..2]);
+    assert!(number >= 12 && returned > 0, "{number}, {returned}");
     let played = |from: &str| sandbox.relive(&["replay", "--from", from]);
     let with = (played("50").stdout, played("end").code());
     let gone = sandbox.relive(&["index", "--remove"]).ok();
     assert!(gone.stdout.contains("removed"), "{gone:#?}");
     assert_eq!((played("50").stdout, played("end").code()), with);
     assert_eq!(orders(&sandbox, &[], &["images"]), ["0"]);
+}
+
+/// Images that were made while the program was recorded.
+#[test]
+fn images_of_the_recorder_lead_where_a_replay_leads() {
+    let mut images = 0;
+    for _ in 0..6 {
+        let sandbox = recorded_with(&["--index=0"]);
+        let compared = sandbox.relive(&["index", "--compare"]).ok();
+        assert!(
+            compared.stdout.contains("as the replay from the beginning"),
+            "{compared:#?}"
+        );
+        // Forwards, and backwards over the place where it was made.
+        let steps = [
+            "checksum", "step", "step", "back", "back", "back", "checksum", "back", "checksum",
+            "reverse", "end", "checksum",
+        ];
+        let from = |place: &str| orders(&sandbox, &[], &[&[place], &steps[..]].concat());
+        let number: usize = orders(&sandbox, &[], &["images"])[0].parse().unwrap();
+        let with: Vec<_> = (0..number).map(|n| from(&format!("image {n}"))).collect();
+        let all = || WAYS.map(|way| orders(&sandbox, &[], way));
+        let ways = all();
+        sandbox.relive(&["index", "--remove"]);
+        assert_eq!(all(), ways);
+        for answers in with {
+            let place = answers[0].split(' ').nth(1).expect("a place");
+            let event = place.strip_prefix("event=").expect("its event");
+            let without = from(&format!("event {event}"));
+            assert_eq!(without[1..], answers[1..]);
+        }
+        images += number;
+    }
+    assert!(images > 0, "no image was made");
+}
+
+#[test]
+fn a_recording_of_threads_on_all_cores_has_no_images_on_the_way() {
+    let sandbox = Sandbox::new();
+    let refused = sandbox.relive(&["record", "--mode", "sketch", "--index", "true"]);
+    refused.refused("leave out --mode sketch, or --index");
+    assert_eq!(sandbox.latest(), None, "nothing is left behind");
 }
 
 #[test]
