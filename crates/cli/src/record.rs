@@ -93,6 +93,7 @@ fn images(every: Option<Duration>) -> LiveImages {
     LiveImages {
         every: every.unwrap_or(EVERY),
         most: MOST,
+        alone: supervisor::is_alone,
     }
 }
 

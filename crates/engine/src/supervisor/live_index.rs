@@ -7,9 +7,8 @@ use std::collections::btree_map::Entry;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use relive_trace::{ImageSet, ImageWriter, IndexWriter, Kind, TapeId, Trace};
+use relive_trace::{ImageSet, ImageWriter, IndexWriter, TapeId, Trace};
 
-use super::foreign_writes::waits_for_others;
 use crate::encoding;
 use crate::failure::{Failure, Result};
 use crate::image_stream::{CHECKPOINTS, IncomingImage, Prologue};
@@ -27,6 +26,8 @@ pub struct LiveImages {
     pub every: Duration,
     /// Most bytes of all, about.
     pub most: u64,
+    /// Whether a process can be replayed by itself, once it is recorded.
+    pub alone: fn(&Trace, u32) -> Result<bool>,
 }
 
 /// What came of it.
@@ -133,7 +134,7 @@ impl LiveIndex {
             let process = prologue.state.process.index;
             let alone = match alone.entry(process) {
                 Entry::Occupied(known) => *known.get(),
-                Entry::Vacant(free) => *free.insert(is_alone(&trace, process)?),
+                Entry::Vacant(free) => *free.insert((self.plan.alone)(&trace, process)?),
             };
             if !alone {
                 made.left_out += 1;
@@ -150,23 +151,6 @@ impl LiveIndex {
             self.index.abandon().map_err(Failure::setup)?;
         }
         Ok(made)
-    }
-}
-
-/// Whether no other process writes to the memory of this one, or of those that it comes from: only then can it be
-/// replayed by itself.
-fn is_alone(trace: &Trace, process: u32) -> Result<bool> {
-    let mut at = process;
-    loop {
-        if waits_for_others(trace, at)? {
-            return Ok(false);
-        }
-        let mut tape = trace.tape(TapeId::new(at, 0)).map_err(Failure::setup)?;
-        match tape.next().map_err(Failure::setup)?.map(|e| e.kind) {
-            // A parent has a smaller index.
-            Some(Kind::Start(start)) if start.parent.process < at => at = start.parent.process,
-            _ => return Ok(true),
-        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! The processes beside the guest: one drains the rings of a recording into its trace, one
 //! watches a replay. They never touch guest memory.
 
+mod alone;
 mod children;
 mod deadlock;
 mod drain;
@@ -17,6 +18,7 @@ mod target;
 mod translated;
 mod verify;
 
+pub use alone::is_alone;
 pub(crate) use children::{ended_by, keep_keyboard, kill, start};
 pub use deadlock::Deadlock;
 pub use drain::Recording;

@@ -3,66 +3,22 @@
 //! guest is held up for the fork alone. Must never be made where the descriptions of threads, process and memory do not
 //! tell all.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use relive_host::segments::Segments;
 use relive_trace::{Kind, TapeMark};
 
 use super::Serial;
+use super::checkpointing::Checkpointing;
 use super::copy_of_itself::{self, CopyPlan};
-use super::progress::Progress;
-use super::resting::{RestingPlace, RestingTasks};
+use super::resting::RestingPlace;
 use crate::failure::Result;
 use crate::image_stream::CHECKPOINTS;
-use crate::mode::HandedOn;
 use crate::sharing::processes::{PROCESSES, standing};
 use crate::shm::Shm;
 use crate::tape::Tape;
 use crate::task::Task;
-
-/// The state of checkpoints in a process that is to have some.
-#[derive(Default)]
-pub struct Checkpointing {
-    /// The number of the last one that was made, or could not be.
-    last: AtomicU32,
-    /// The threads without the baton.
-    pub resting: RestingTasks,
-    progress: Mutex<Progress>,
-    /// Where the first stack of the program began.
-    stack: AtomicU64,
-}
-
-impl Checkpointing {
-    /// Of a process that begins, if the recording is to have checkpoints.
-    pub fn of(shm: Shm, handed_on: &HandedOn) -> Option<Self> {
-        let checkpoints = CHECKPOINTS.of(&shm);
-        checkpoints.are_on().then(|| Self {
-            last: AtomicU32::new(checkpoints.wanted()),
-            progress: Mutex::new(Progress::new(shm, handed_on.past, handed_on.ring)),
-            ..Self::default()
-        })
-    }
-
-    /// How far the process is; only the holder of the baton asks.
-    pub fn progress(&self) -> MutexGuard<'_, Progress> {
-        self.progress
-            .lock()
-            .expect("no thread panics: panics abort")
-    }
-
-    /// The program begins with its stack there.
-    pub fn begins(&self, stack: u64) {
-        self.stack.store(stack, Ordering::Relaxed);
-    }
-
-    /// The process is a forked child.
-    pub fn start_over(&self) {
-        self.resting.all().clear();
-        self.progress().is_child();
-    }
-}
 
 impl Serial {
     /// Notes that the task gives the baton away, where that matters.
@@ -93,10 +49,10 @@ impl Serial {
         };
         let all = CHECKPOINTS.of(&self.shm);
         let wanted = all.wanted();
-        if wanted == own.last.load(Ordering::Relaxed) || !self.is_describable(task, own) {
+        if wanted == own.last() || !self.is_describable(task, own) {
             return Ok(());
         }
-        own.last.store(wanted, Ordering::Relaxed);
+        own.made(wanted);
         tracing::debug!(target: "checkpoint", "checkpoint {wanted} of {}", task.id());
         if self.others_write() || copy_of_itself::common_bytes(task) > copy_of_itself::COMMON_MAX {
             all.left_out();
@@ -129,7 +85,7 @@ impl Serial {
             left,
             turn: turns(self.shm, process),
             schedule,
-            stack: own.stack.load(Ordering::Relaxed),
+            stack: own.stack(),
             current: mark(task),
             resting: resting.collect(),
         };

@@ -9,6 +9,7 @@
 
 pub mod baton;
 mod checkpoint;
+mod checkpointing;
 mod copy_of_itself;
 mod file_changes;
 pub mod flips;
@@ -54,7 +55,7 @@ use crate::siginfo::SigInfo;
 use crate::tape::{Tape, TapeOut};
 use crate::task::Task;
 use baton::Baton;
-use checkpoint::Checkpointing;
+use checkpointing::Checkpointing;
 use flips::FLIPS;
 use sampler::Sampler;
 use schedule::Schedule;

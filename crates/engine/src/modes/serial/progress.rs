@@ -14,7 +14,7 @@ use super::resting::RestingPlace;
 
 /// See the module.
 #[derive(Default)]
-pub struct Progress {
+pub struct RecordedProgress {
     total: Elapsed,
     /// What of each ring is in the total.
     counted: BTreeMap<u32, Elapsed>,
@@ -30,15 +30,15 @@ pub struct Progress {
 struct Visitor {
     ring: u32,
     /// How it leaves, if that is known; it may be killed.
-    leaves: Option<Leaving>,
+    leaves: Option<VisitorEnd>,
 }
 
-enum Leaving {
+enum VisitorEnd {
     Executes,
     Ends,
 }
 
-impl Progress {
+impl RecordedProgress {
     /// Of a process that begins with this past; what `ring` counts so far is in it.
     pub fn new(shm: Shm, past: Elapsed, ring: Option<u32>) -> Self {
         let counted = ring.map(|ring| (ring, Elapsed::of_ring(shm, ring)));
@@ -122,7 +122,7 @@ impl Progress {
     pub fn visitor_executes(&mut self, shm: Shm, task: &Task) -> Elapsed {
         let mut past = self.at(shm, task).with_call();
         if let Some(visitor) = self.visitors.last_mut() {
-            visitor.leaves = Some(Leaving::Executes);
+            visitor.leaves = Some(VisitorEnd::Executes);
         }
         // A replay counts a turn where it leaves the place of its parent's thread.
         past.turns += u64::from(task.slot != task.index);
@@ -133,7 +133,7 @@ impl Progress {
     pub fn visitor_ends(&mut self, shm: Shm, task: &Task) {
         self.at(shm, task);
         if let Some(visitor) = self.visitors.last_mut() {
-            visitor.leaves = Some(Leaving::Ends);
+            visitor.leaves = Some(VisitorEnd::Ends);
         }
     }
 
@@ -144,8 +144,8 @@ impl Progress {
         };
         match leaves {
             // The ring goes on with the program, whose image is its next event.
-            Some(Leaving::Executes) => self.total.events += 1,
-            Some(Leaving::Ends) => {}
+            Some(VisitorEnd::Executes) => self.total.events += 1,
+            Some(VisitorEnd::Ends) => {}
             None => self.count_ring(shm, ring),
         }
         self.counted.remove(&ring);
