@@ -27,7 +27,9 @@ pub use replaying::{
 pub use rpc::{RpcArgs, RpcCausalityArgs, RpcCommand, RpcDiffArgs, RpcDumpArgs};
 pub use stats::StatsFormat;
 use texts::*;
-pub use traces::{DumpArgs, IndexArgs, InfoArgs, LsArgs, PackArgs, SplitArgs, UnpackArgs};
+pub use traces::{
+    DumpArgs, IndexArgs, InfoArgs, KeepArgs, LsArgs, PackArgs, SplitArgs, UnpackArgs,
+};
 pub use values::Function;
 
 /// The whole command line.
@@ -84,6 +86,9 @@ pub enum Command {
     /// Let debuggers open a long recording at its end at once
     #[command(long_about = INDEX, after_help = INDEX_AFTER)]
     Index(IndexArgs),
+    /// Keep what a flight recording that runs has by now
+    #[command(long_about = KEEP, after_help = KEEP_AFTER)]
+    Keep(KeepArgs),
     /// Make a part of a recording a recording of its own
     #[command(long_about = SPLIT, after_help = SPLIT_AFTER)]
     Split(SplitArgs),

@@ -62,6 +62,7 @@ pub fn execute(args: &AttemptArgs) -> Result<EndStatus, Failure> {
         count: args.stats,
         promotes: false,
         sites: &args.sites,
+        flight: None,
         images: None,
         flips: (args.flipped_process, &flips),
     })?;

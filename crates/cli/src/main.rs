@@ -24,6 +24,7 @@ mod index;
 mod info;
 mod instruction_sets;
 mod interrupt;
+mod keep;
 mod last_write;
 mod ls;
 mod names;
@@ -113,6 +114,7 @@ fn execute(command: &Command) -> Result<EndStatus, Failure> {
         Command::Ls(args) => ls::execute(args),
         Command::Info(args) => info::execute(args),
         Command::Index(args) => index::execute(args),
+        Command::Keep(args) => keep::execute(args),
         Command::Split(args) => split::execute(args),
         Command::Dump(args) => dump::execute(args),
         Command::Rpc(command) => rpc::execute(command),

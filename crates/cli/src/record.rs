@@ -3,17 +3,22 @@
 use relive_engine::Failure;
 use std::time::Duration;
 
-use relive_engine::supervisor::{self, EndStatus, LiveImages, LiveIndexed, RecordOptions};
+use relive_engine::supervisor::{
+    self, EndStatus, FlightPlan, KeptFlight, LiveImages, LiveIndexed, RecordOptions,
+};
 use relive_sched::Seed;
 
 use crate::args::{RecordArgs, RecordMode};
 use crate::format::{self, count, duration, size};
+use crate::keep;
 use crate::output::{complain, tell};
 use crate::place::Place;
 use crate::stats::Stats;
 
 /// Time between two session images, at least, by default.
 const EVERY: Duration = Duration::from_secs(1);
+/// The past that a flight recording keeps, by default.
+const WINDOW: Duration = Duration::from_secs(30);
 /// Bytes of all of them, about.
 const MOST: u64 = 1 << 30;
 
@@ -33,6 +38,11 @@ pub fn execute(args: &RecordArgs) -> Result<EndStatus, Failure> {
             "session images while threads run at the same time: leave out --mode sketch, or --index",
         ));
     }
+    if args.mode == RecordMode::Sketch && args.flight.is_some() {
+        return Err(Failure::unsupported(
+            "the last part of a recording whose threads run at the same time: leave out --mode sketch, or --flight",
+        ));
+    }
     // A mistyped name must not leave an empty recording behind.
     supervisor::find_program(guest.program(), guest.args())?;
     let place = match &args.output {
@@ -44,10 +54,22 @@ pub fn execute(args: &RecordArgs) -> Result<EndStatus, Failure> {
     if let Some(seed) = chaos {
         complain(&format!("chaos seed {seed}"));
     }
+    let flight = args.flight.map(|window| FlightPlan {
+        window: window.unwrap_or(WINDOW),
+        place: place.path().to_owned(),
+        always: args.keep,
+    });
+    let work = keep::work(place.path());
+    if flight.is_some() {
+        keep::clear(&work);
+    }
     let options = RecordOptions {
         program: guest.program(),
         args: guest.args(),
-        trace: place.path(),
+        trace: match &flight {
+            Some(_) => &work,
+            None => place.path(),
+        },
         recorder: args.mode.recorder(),
         seed: chaos.map(|seed| (seed.0, true)),
         timeout: None,
@@ -56,6 +78,7 @@ pub fn execute(args: &RecordArgs) -> Result<EndStatus, Failure> {
         count: args.stats.stats.is_some(),
         promotes: !args.no_promoted,
         sites: &[],
+        flight,
         images: args.index.map(images),
         flips: (0, &[]),
     };
@@ -69,6 +92,22 @@ pub fn execute(args: &RecordArgs) -> Result<EndStatus, Failure> {
                 Some(Ok(made)) => tell(&index_text(made)),
                 Some(Err(failure)) => complain(&format!("no index was made: {failure}")),
                 None => {}
+            }
+            if let Some(kept) = &recording.kept {
+                for kept in kept {
+                    tell(&kept_text(kept, recording.status));
+                }
+                if let Some(failure) = &recording.keep_failure {
+                    complain(&format!("not kept: {failure}"));
+                }
+                if kept.is_empty() {
+                    tell(&format!(
+                        "not kept ({}): it has not ended badly, and nobody asked",
+                        format::status(recording.status)
+                    ));
+                    place.withdraw();
+                }
+                return Ok(recording.status);
             }
             let next = if place.is_numbered() {
                 "replay".to_owned()
@@ -87,6 +126,18 @@ pub fn execute(args: &RecordArgs) -> Result<EndStatus, Failure> {
             Err(failure)
         }
     }
+}
+
+fn kept_text(kept: &KeptFlight, status: EndStatus) -> String {
+    let part = match kept.whole {
+        true => "all of it".to_owned(),
+        false => format!("the last {}", duration(kept.span)),
+    };
+    format!(
+        "kept {part} as {} ({})",
+        kept.folder.display(),
+        format::status(status)
+    )
 }
 
 fn images(every: Option<Duration>) -> LiveImages {

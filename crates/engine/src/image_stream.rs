@@ -4,6 +4,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use relive_host::sys;
 use relive_trace::{ImageHead, ImageWriter, IndexWriter, TapeId};
 use serde::{Deserialize, Serialize};
 
@@ -16,12 +17,37 @@ use crate::shm::{Logged, Shm};
 
 const PAGE: usize = 4096;
 
-/// The checkpoints of a recording, in the shared memory.
+/// Copies that sleep at the same time, at most.
+pub const COPIES: usize = 64;
+
+/// A copy of a process that sleeps until it is wanted.
 #[repr(C)]
 #[derive(Default)]
+pub struct CopySlot {
+    /// The copy's kernel id; 0: free, `u32::MAX`: being made.
+    pid: AtomicU32,
+    /// See [`order`].
+    order: AtomicU32,
+}
+
+/// What a sleeping copy is to do.
+pub mod order {
+    /// To sleep.
+    pub const SLEEP: u32 = 0;
+    /// To write itself down, and end.
+    pub const WRITE: u32 = 1;
+    /// To end.
+    pub const END: u32 = 2;
+}
+
+/// The checkpoints of a recording, in the shared memory.
+#[repr(C)]
 pub struct Checkpoints {
     /// There are to be some.
     on: AtomicU32,
+    /// Copies sleep until they are wanted.
+    sleep: AtomicU32,
+    copies: [CopySlot; COPIES],
     /// The number of the one that is wanted.
     wanted: AtomicU32,
     /// A process has become one to which orphans come: copies would be its children.
@@ -42,6 +68,46 @@ impl Checkpoints {
     /// From the beginning of the recording on.
     pub fn begin(&self) {
         self.on.store(1, Ordering::Release);
+    }
+
+    /// From the beginning of the recording on, with copies that sleep until they are wanted.
+    pub fn begin_sleeping(&self) {
+        self.sleep.store(1, Ordering::Release);
+        self.begin();
+    }
+
+    /// Whether copies sleep until they are wanted.
+    #[must_use]
+    pub fn sleep(&self) -> bool {
+        self.sleep.load(Ordering::Relaxed) != 0
+    }
+
+    /// The place of a copy.
+    #[must_use]
+    pub fn copy(&self, number: u32) -> Option<&CopySlot> {
+        self.copies.get(number as usize)
+    }
+
+    /// The copies that there are.
+    #[must_use]
+    pub fn copies(&self) -> Vec<u32> {
+        self.copies.iter().filter_map(CopySlot::pid).collect()
+    }
+
+    /// A free place for a copy, which is taken.
+    #[must_use]
+    pub fn new_copy(&self) -> Option<u32> {
+        let free = self.copies.iter().position(|slot| {
+            let took = slot
+                .pid
+                .compare_exchange(0, u32::MAX, Ordering::AcqRel, Ordering::Relaxed);
+            took.is_ok()
+        });
+        let number = free? as u32;
+        self.copies[number as usize]
+            .order
+            .store(order::SLEEP, Ordering::Release);
+        Some(number)
     }
 
     /// Whether there are to be checkpoints.
@@ -96,6 +162,46 @@ impl Checkpoints {
     }
 }
 
+impl CopySlot {
+    /// The copy is this process.
+    pub fn is(&self, pid: u32) {
+        self.pid.store(pid, Ordering::Release);
+    }
+
+    /// The copy ends, or was not made.
+    pub fn leave(&self) {
+        self.pid.store(0, Ordering::Release);
+    }
+
+    /// The copy's kernel id, if there is one.
+    #[must_use]
+    pub fn pid(&self) -> Option<u32> {
+        let pid = self.pid.load(Ordering::Acquire);
+        (pid != 0 && pid != u32::MAX).then_some(pid)
+    }
+
+    /// Tells the copy what to do.
+    pub fn give(&self, order: u32) {
+        self.order.store(order, Ordering::Release);
+        sys::futex_wake(&self.order, 1);
+    }
+
+    /// Sleeps until there is an order; looks about now and then, and ends (`None`) if nobody is there to give one.
+    #[must_use]
+    pub fn await_order(&self, shm: &Shm) -> Option<u32> {
+        loop {
+            match self.order.load(Ordering::Acquire) {
+                order::SLEEP => {}
+                order => return Some(order),
+            }
+            sys::futex_wait(&self.order, order::SLEEP, Some(1000));
+            if shm.need_supervisor().is_err() {
+                return None;
+            }
+        }
+    }
+}
+
 /// The name of the ring of a process's image, which is no tape.
 #[must_use]
 pub fn ring_of(process: u32) -> TapeId {
@@ -119,6 +225,10 @@ pub struct Prologue {
     pub state: SessionState,
     /// The pages that follow, in order.
     pub pages: Vec<PageRange>,
+    /// The copy that is to sleep until it is wanted, and of which this tells without its pages.
+    pub sleeps: Option<u32>,
+    /// The number of the next output of the tree, and of the next process.
+    pub next: (u64, u32),
 }
 
 impl Prologue {
@@ -163,6 +273,18 @@ impl Prologue {
     }
 }
 
+/// In place of the length of an image: the text of a failure follows.
+const FAILED: u64 = u64::MAX;
+
+/// Says into a ring why there is no image.
+///
+/// # Errors
+/// There is no supervisor any more.
+pub fn send_failure(shm: Shm, ring: u32, failure: &Failure) -> Logged {
+    shm.push(ring, &FAILED.to_le_bytes())?;
+    shm.push(ring, failure.text().as_bytes())
+}
+
 /// An image that is on its way.
 #[derive(Default)]
 pub struct IncomingImage {
@@ -173,18 +295,19 @@ pub struct IncomingImage {
 
 struct BegunImage {
     prologue: Prologue,
-    image: ImageWriter,
+    /// `None`: a copy tells of itself, without pages.
+    image: Option<ImageWriter>,
     /// The next page: which range, and where.
     range: usize,
     at: u64,
 }
 
 impl IncomingImage {
-    /// Takes the next bytes.
+    /// Takes the next bytes. Without an index a copy that sleeps may tell of itself, and nothing else.
     ///
     /// # Errors
     /// A page cannot be written, or the sender is not of this executable.
-    pub fn take(&mut self, bytes: &[u8], index: &mut IndexWriter) -> Result<()> {
+    pub fn take(&mut self, bytes: &[u8], index: Option<&mut IndexWriter>) -> Result<()> {
         self.rest.extend_from_slice(bytes);
         if self.begun.is_none() {
             let Some((length, rest)) = self.rest.split_first_chunk() else {
@@ -197,14 +320,15 @@ impl IncomingImage {
             let prologue: Prologue = encoding::from_bytes(bytes)
                 .map_err(|_| Failure::internal("an image without a beginning"))?;
             self.rest.drain(..8 + length);
+            let image = index.as_ref().filter(|_| prologue.sleeps.is_none());
             self.begun = Some(BegunImage {
-                image: index.image(prologue.head(0), Vec::new()),
+                image: image.map(|index| index.image(prologue.head(0), Vec::new())),
                 at: prologue.pages.first().map_or(0, |range| range.start),
                 range: 0,
                 prologue,
             });
         }
-        let Some(begun) = &mut self.begun else {
+        let (Some(begun), Some(index)) = (&mut self.begun, index) else {
             return Ok(());
         };
         let (pages, _) = self.rest.as_chunks::<PAGE>();
@@ -216,9 +340,17 @@ impl IncomingImage {
         Ok(())
     }
 
+    /// Why the copy could not describe itself, if it says so.
+    #[must_use]
+    pub fn failure(&self) -> Option<String> {
+        let text = self.rest.strip_prefix(&FAILED.to_le_bytes())?;
+        let failed = self.begun.is_none();
+        failed.then(|| String::from_utf8_lossy(text).into_owned())
+    }
+
     /// The image, if all of it has come.
     #[must_use]
-    pub fn finish(self) -> Option<(Prologue, ImageWriter)> {
+    pub fn finish(self) -> Option<(Prologue, Option<ImageWriter>)> {
         let begun = self.begun?;
         let whole = begun.range == begun.prologue.pages.len() && self.rest.is_empty();
         whole.then_some((begun.prologue, begun.image))
@@ -230,8 +362,10 @@ impl BegunImage {
         let ranges = &self.prologue.pages;
         let range = ranges.get(self.range);
         let range = range.ok_or_else(|| Failure::internal("an image with too many pages"))?;
-        let added = self.image.add(index, self.at, page, range.blank);
-        added.map_err(Failure::setup)?;
+        if let Some(image) = &mut self.image {
+            let added = image.add(index, self.at, page, range.blank);
+            added.map_err(Failure::setup)?;
+        }
         self.at += PAGE as u64;
         if self.at >= range.end {
             self.range += 1;

@@ -91,26 +91,44 @@ fn one(
             false => Err(failed(&split)),
         };
     }
+    check_part(folder, to.is_none(), recorded, relive)
+}
+
+/// Whether a part verifies, and replays the rest of the output; `to_the_end`: it goes to the program's end.
+///
+/// # Errors
+/// It does not.
+pub fn check_part(
+    folder: OsString,
+    to_the_end: bool,
+    recorded: &Outcome,
+    relive: &dyn Fn(Vec<OsString>) -> Result<Spec, String>,
+) -> Result<(), String> {
     let verified = relive(vec!["verify".into(), folder.clone()])?.run()?;
     if !verified.status.success() {
         return Err(failed(&verified));
     }
     let replayed = relive(vec!["replay".into(), folder])?.run()?;
-    let goes_on = |part: &[u8], whole: &[u8]| match to {
-        None => whole.ends_with(part),
-        Some(_) => part.is_empty() || whole.windows(part.len()).any(|bytes| bytes == part),
+    let goes_on = |part: &[u8], whole: &[u8]| match to_the_end {
+        true => whole.ends_with(part),
+        false => part.is_empty() || whole.windows(part.len()).any(|bytes| bytes == part),
     };
     // Relive's own words come first.
     let errors = replayed.stderr.split_inclusive(|b| *b == b'\n');
     let own = errors.take_while(|line| line.starts_with(b"relive: "));
     let own: usize = own.map(<[u8]>::len).sum();
-    let ends = to.is_some() || replayed.status == recorded.status;
+    let ends = !to_the_end || replayed.status == recorded.status;
     match goes_on(&replayed.stdout, &recorded.stdout)
         && goes_on(&replayed.stderr[own..], &recorded.stderr)
         && ends
     {
         true => Ok(()),
-        false => Err(format!("it replays something else\n{}", failed(&replayed))),
+        false => Err(format!(
+            "it replays something else\n{}\nit writes:\n{}\nof:\n{}",
+            failed(&replayed),
+            String::from_utf8_lossy(&replayed.stdout),
+            String::from_utf8_lossy(&recorded.stdout)
+        )),
     }
 }
 

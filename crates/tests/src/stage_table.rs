@@ -14,6 +14,8 @@ pub(crate) enum Action {
     RecordImages,
     /// The same compared with a replay.
     CompareImages,
+    /// Recorded so that the last part is kept, which is replayed.
+    Flight,
     /// Recorded with threads on all cores.
     Sketch,
     Replay,
@@ -71,7 +73,7 @@ const PAIRED: &[(&str, &str)] = &[("RELIVE_PAIRS", "always")];
 const TINY_PAIRED: &[(&str, &str)] = &[TINY[0], PAIRED[0]];
 
 /// All stages in the order in which they run.
-pub const STAGES: [Stage; 17] = [
+pub const STAGES: [Stage; 18] = [
     stage("native", Action::Native, USUAL, None, None),
     stage("run", Action::Run, PAIRED, None, Some(StageGroup::Run)),
     stage("run-tiny", Action::Run, TINY, None, Some(StageGroup::Run)),
@@ -143,6 +145,13 @@ pub const STAGES: [Stage; 17] = [
         Action::CompareImages,
         USUAL,
         Some("record-images"),
+        Some(StageGroup::Verify),
+    ),
+    stage(
+        "flight",
+        Action::Flight,
+        USUAL,
+        None,
         Some(StageGroup::Verify),
     ),
     stage(

@@ -65,6 +65,14 @@ pub fn spec(subject: &Subject, stage: &Stage, workshop: &Workshop) -> Result<Spe
             trace.into(),
             "--".into(),
         ]),
+        Action::Flight => argv.extend([
+            "record".into(),
+            "--flight=20ms".into(),
+            "--keep".into(),
+            "-o".into(),
+            trace.into(),
+            "--".into(),
+        ]),
         Action::CompareImages => argv.extend(["index".into(), "--compare".into(), trace.into()]),
         Action::Sketch => argv.extend([
             "record".into(),
@@ -87,7 +95,12 @@ pub fn spec(subject: &Subject, stage: &Stage, workshop: &Workshop) -> Result<Spe
     }
     let is_live = matches!(
         stage.action,
-        Action::Native | Action::Run | Action::Record | Action::RecordImages | Action::Sketch
+        Action::Native
+            | Action::Run
+            | Action::Record
+            | Action::RecordImages
+            | Action::Flight
+            | Action::Sketch
     );
     if is_live {
         argv.extend(subject.argv.iter().cloned());
@@ -121,7 +134,7 @@ fn applies(stage: &Stage, header: &Header) -> bool {
         && (header.index
             || !matches!(
                 stage.action,
-                Action::Index | Action::Split | Action::CompareImages
+                Action::Index | Action::Split | Action::CompareImages | Action::Flight
             ))
 }
 
@@ -136,7 +149,7 @@ fn refusal<'a>(stage: &Stage, header: &'a Header) -> Option<&'a [u8]> {
     }
     let refusal = header.refused.as_ref()?;
     let here = match stage.action {
-        Action::Record | Action::RecordImages => refusal.place != Where::Sketch,
+        Action::Record | Action::RecordImages | Action::Flight => refusal.place != Where::Sketch,
         Action::Run => refusal.place == Where::All,
         Action::Sketch => refusal.place == Where::Sketch,
         Action::Native
@@ -178,20 +191,35 @@ fn run_stage(
         let trace = workshop.trace_dir(of).into();
         return splits::check(&trace, recorded, workshop, &relive);
     }
-    let outcome = spec(subject, stage, workshop)?.run()?;
+    let made = spec(subject, stage, workshop)?;
+    let outcome = made.run()?;
     if let Some(says) = refusal(stage, header) {
         check_refused(says, &outcome)?;
         return Ok(outcome);
     }
     match stage.action {
         Action::Native => check_expected(header, &outcome, false)?,
-        Action::Run | Action::Record | Action::RecordImages | Action::Sketch => {
+        Action::Run | Action::Record | Action::RecordImages | Action::Flight | Action::Sketch => {
             check_expected(header, &outcome, true)?;
             check_like_native(
                 header,
                 before("native").expect("native runs first"),
                 &outcome,
             )?;
+            if stage.action == Action::Flight {
+                let again = Spec {
+                    stdin: None,
+                    ..made
+                };
+                let relive = |words: Vec<OsString>| {
+                    let mut spec = again.clone();
+                    spec.argv.truncate(1);
+                    spec.argv.extend(words);
+                    Ok(spec)
+                };
+                let kept = workshop.trace_dir(stage.name).into();
+                splits::check_part(kept, true, &outcome, &relive)?;
+            }
         }
         Action::Replay | Action::ParallelReplay => {
             let of = stage.of.expect("a replay has a recording");
@@ -256,13 +284,13 @@ mod tests {
                 .filter(|stage| applies(stage, &header))
                 .count()
         };
-        assert_eq!(count(""), 13);
-        assert_eq!(count("tiny=no"), 9);
+        assert_eq!(count(""), 14);
+        assert_eq!(count("tiny=no"), 10);
         assert_eq!(count("index=no"), 10);
         assert_eq!(count("modes=run,record"), 6);
-        assert_eq!(count("refused=x"), 6);
-        assert_eq!(count("sketch=yes"), 17);
-        assert_eq!(count("sketch=yes refused=x refused-in=sketch"), 14);
+        assert_eq!(count("refused=x"), 7);
+        assert_eq!(count("sketch=yes"), 18);
+        assert_eq!(count("sketch=yes refused=x refused-in=sketch"), 15);
     }
 
     #[test]
@@ -276,11 +304,18 @@ mod tests {
                 .collect()
         };
         assert!(refused("").is_empty());
-        let recorded = ["record", "record-tiny", "record-images"];
+        let recorded = ["record", "record-tiny", "record-images", "flight"];
         assert_eq!(refused("refused=x"), recorded);
         assert_eq!(refused("refused=x refused-in=sketch"), ["sketch"]);
         assert_eq!(refused("parallel=refused"), ["parallel-replay"]);
-        let all = ["run", "run-tiny", "record", "record-tiny", "record-images"];
+        let all = [
+            "run",
+            "run-tiny",
+            "record",
+            "record-tiny",
+            "record-images",
+            "flight",
+        ];
         assert_eq!(refused("refused=x refused-in=all"), all);
     }
 

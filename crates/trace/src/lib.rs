@@ -41,6 +41,7 @@ mod pages;
 mod part;
 mod reader;
 mod readings;
+mod recent_tapes;
 mod refs;
 mod session;
 mod short;
@@ -74,6 +75,7 @@ pub use part::{Encoded, FileSource, INLINE_MAX, Part, PartReader, PartSource, Ru
 
 pub use reader::{TapeInfo, Trace, exact_folder};
 pub use readings::{Reading, Readings, SOURCES};
+pub use recent_tapes::RecentTapes;
 pub use refs::{InputRef, Refs, RefsIter};
 pub use session::ImageHead;
 pub use short::{Short, WIDE};

@@ -51,6 +51,13 @@ pub struct RecordArgs {
     /// `relive index` [default: 1s; 0: one after the other]
     #[arg(long, value_name = "T", num_args = 0..=1, require_equals = true, value_parser = duration)]
     pub index: Option<Option<Duration>>,
+    /// Keep the last T of the run only [default: 30s], and that only if the program ends badly (by a signal, or with a
+    /// status other than 0) or `relive keep` asks for it
+    #[arg(long, value_name = "T", num_args = 0..=1, require_equals = true, value_parser = duration, conflicts_with = "index")]
+    pub flight: Option<Option<Duration>>,
+    /// With --flight: keep it at the end, however the program ends
+    #[arg(long, requires = "flight")]
+    pub keep: bool,
     #[command(flatten)]
     pub stats: StatsArgs,
     #[command(flatten)]

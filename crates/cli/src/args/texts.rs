@@ -36,6 +36,10 @@ one line at the end if standard error is a terminal.
 Without -o the trace gets a number in the folder for recordings, and becomes the latest: the \
 one that other commands take when no trace is named.
 
+With --flight the last part of the run lies in memory, and becomes a recording only if the program ends \
+badly (by a signal, or with a status other than 0) or relive keep asks for it: for servers that run for weeks. \
+While the program has other processes that run, nothing is forgotten.
+
 With --mode sketch the threads of a process run on all cores while they are recorded. The first \
 replay, verify or debug then finds the order in which they acted on each other, checks it against \
 all that was recorded, and keeps it in the trace; if it cannot, it shows both sides and ends with \
@@ -46,7 +50,8 @@ pub(super) const RECORD_AFTER: &str = "\
 Examples:
   relive record make test
   relive record -o /tmp/trace -- ./server --port 80
-  relive record --chaos ./racy-test";
+  relive record --chaos ./racy-test
+  relive record --flight=1m ./server";
 
 pub(super) const REPLAY: &str = "\
 Replay a recording: the same bytes on standard output and error, in the same order, and the \
@@ -253,6 +258,19 @@ Examples:
   relive index
   relive index bank-2 --process 3 --max-size 200MiB
   relive index --remove";
+
+pub(super) const KEEP: &str = "\
+Keep what a flight recording that runs has by now: the last part of its program's run, which goes on.
+
+relive record --flight keeps the last part of a run in memory, and nothing else. This makes a recording of it: \
+it begins with an image of the process, as a part does that relive split makes. Each time that it is asked \
+another recording is made.";
+
+pub(super) const KEEP_AFTER: &str = "\
+Examples:
+  relive record --flight=30s -o bad ./server &
+  relive keep                    while it runs: the last 30 seconds or more, as bad
+  relive debug bad";
 
 pub(super) const SPLIT: &str = "\
 Make a part of a recording a recording of its own, which begins in the midst of the program.

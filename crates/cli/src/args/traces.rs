@@ -66,6 +66,16 @@ pub struct SplitArgs {
     pub json: bool,
 }
 
+// Arguments of `keep`.
+#[derive(Debug, Args)]
+pub struct KeepArgs {
+    /// Name or folder of the flight recording, or the process id of its `relive record` [default: the one that runs]
+    pub flight: Option<PathBuf>,
+    /// Print an object
+    #[arg(long)]
+    pub json: bool,
+}
+
 // Arguments of `pack`.
 #[derive(Debug, Args)]
 pub struct PackArgs {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::sandbox::{Sandbox, finish};
 
-const COMMANDS: [&str; 21] = [
+const COMMANDS: [&str; 22] = [
     "record",
     "replay",
     "verify",
@@ -19,6 +19,7 @@ const COMMANDS: [&str; 21] = [
     "races",
     "calls",
     "index",
+    "keep",
     "split",
     "pack",
     "unpack",

@@ -7,6 +7,7 @@ mod damage;
 mod demo;
 mod end;
 mod explore;
+mod flight;
 mod hostile;
 mod hunt;
 mod index;

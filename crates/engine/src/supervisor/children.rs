@@ -130,6 +130,20 @@ pub fn has_children() -> bool {
     waitid(WaitId::All, LOOK).is_ok()
 }
 
+/// Whether there are children besides these (proc_tid_children(5)); where the kernel does not list them, whether there
+/// are any.
+pub fn has_children_besides(known: &[u32]) -> bool {
+    let others = |list: String| {
+        let mut children = list.split_whitespace().filter_map(|pid| pid.parse().ok());
+        children.any(|pid: u32| !known.contains(&pid))
+    };
+    let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten();
+    let mut lists = threads
+        .flatten()
+        .map(|thread| std::fs::read_to_string(thread.path().join("children")));
+    has_children() && lists.any(|list| list.map_or(true, others))
+}
+
 /// Kills a child that has not been waited for; another process with its number is left alone.
 pub fn kill(pid: i32) {
     let Some(pid) = Pid::from_raw(pid) else {

@@ -8,13 +8,15 @@ use relive_host::sys;
 use relive_trace::{ExitStatus, Summary, TraceWriter};
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::children::{has_children, reap};
+use super::children::{has_children_besides, reap};
 use super::deadlock::{Deadlock, Watch};
+use super::flight::{Flight, KeptFlight};
 use super::forwarding::pass_on;
 use super::live_index::{LiveImages, LiveIndex, LiveIndexed};
 use super::status::EndStatus;
+use super::tape_store::TapeStore;
 use crate::failure::{Failure, Result};
-use crate::image_stream::is_image;
+use crate::image_stream::{CHECKPOINTS, is_image};
 use crate::modes::serial::sites::SITES;
 use crate::ordered_sites::SITES as ORDERED_SITES;
 use crate::remarks::REMARKS;
@@ -46,12 +48,16 @@ pub struct Recording {
     pub sites: Vec<u64>,
     /// The session images that were made on the way.
     pub indexed: Option<Result<LiveIndexed>>,
+    /// Of a flight: what was kept.
+    pub kept: Option<Vec<KeptFlight>>,
+    /// Why the last one was not.
+    pub keep_failure: Option<Failure>,
 }
 
 /// A recording that runs.
 pub struct Drain {
     shm: Shm,
-    writer: TraceWriter,
+    store: TapeStore,
     /// Of the tapes that have ended: how many, their events and ticks.
     tapes: u32,
     events: u64,
@@ -59,6 +65,8 @@ pub struct Drain {
     started: Instant,
     /// Where session images are made.
     index: Option<LiveIndex>,
+    /// It has got a signal that ends, and passed it on.
+    asked_to_end: bool,
     /// Why there are none any more.
     index_failure: Option<Failure>,
 }
@@ -68,14 +76,24 @@ impl Drain {
     pub fn new(shm: Shm, writer: TraceWriter) -> Self {
         Self {
             shm,
-            writer,
+            store: TapeStore {
+                writer,
+                flight: None,
+            },
             tapes: 0,
             events: 0,
             ticks: 0,
             started: Instant::now(),
             index: None,
+            asked_to_end: false,
             index_failure: None,
         }
+    }
+
+    /// The last part is kept only.
+    pub fn with_flight(mut self, flight: Flight) -> Self {
+        self.store.flight = Some(flight);
+        self
     }
 
     /// Session images are made on the way.
@@ -83,7 +101,7 @@ impl Drain {
     /// # Errors
     /// The trace cannot be written.
     pub fn with_images(mut self, plan: LiveImages) -> Result<Self> {
-        let folder = self.writer.directory();
+        let folder = self.store.writer.directory();
         self.index = Some(LiveIndex::begin(self.shm, folder, plan)?);
         Ok(self)
     }
@@ -108,11 +126,11 @@ impl Drain {
             let open = self.drain()?;
             if let Some(failure) = self.shm.failure() {
                 self.kill_all();
-                self.writer.flush_all().map_err(Failure::setup)?;
+                self.store.flush_all()?;
                 return Err(failure);
             }
             if flushed.elapsed() >= FLUSH {
-                self.writer.flush_all().map_err(Failure::setup)?;
+                self.store.flush_all()?;
                 flushed = Instant::now();
             }
             let mut ended = false;
@@ -128,13 +146,15 @@ impl Drain {
             }
             // A child whose parent has ended may have no tape yet; one that was killed before it
             // had a tape never gets one, but then no child is left in the end.
-            let complete = born.is_some() && born == self.shm.all_born() || !has_children();
+            let complete = born.is_some() && born == self.shm.all_born()
+                || !has_children_besides(&CHECKPOINTS.of(&self.shm).copies());
             if status.is_some() && !open && complete {
                 break;
             }
             if status.is_none() {
-                pass_on(root);
+                self.asked_to_end |= pass_on(root);
                 self.index.iter_mut().for_each(LiveIndex::tick);
+                self.store.flight.iter_mut().for_each(Flight::tick);
             }
             if let (Some(limit), None, false) = (timeout, status, timed_out)
                 && self.started.elapsed() > limit
@@ -168,20 +188,53 @@ impl Drain {
             raw_bytes: 0,
             stored_bytes: 0,
         };
-        self.writer.orders(ORDERED_SITES.of(&self.shm).met());
-        let folder = self.writer.directory().to_owned();
-        let manifest = self.writer.finish(Some(&summary)).map_err(Failure::setup)?;
+        self.store.writer.orders(ORDERED_SITES.of(&self.shm).met());
+        let folder = self.store.writer.directory().to_owned();
+        let bad = status != EndStatus::Code(0) || self.asked_to_end;
+        let (kept, keep_failure) = self.end_flight(&summary, bad)?;
+        let manifest = match kept {
+            None => Some(
+                self.store
+                    .writer
+                    .finish(Some(&summary))
+                    .map_err(Failure::setup)?,
+            ),
+            Some(_) => None,
+        };
         let indexed = self.index.map(|index| index.finish(&folder));
         Ok(Recording {
             status,
             timed_out,
             deadlock,
-            summary: manifest.summary.unwrap_or(summary),
+            summary: manifest.and_then(|m| m.summary).unwrap_or(summary),
+            kept,
+            keep_failure,
             totals: crate::stats::COUNTERS.of(&self.shm).totals(),
             remarks: REMARKS.of(&self.shm).sentences(),
             sites: SITES.of(&self.shm).all(),
             indexed: self.index_failure.map(Err).or(indexed),
         })
+    }
+
+    /// Of a flight: keeps what there is, if the program has ended badly. `None`: it is none.
+    fn end_flight(
+        &mut self,
+        summary: &Summary,
+        bad: bool,
+    ) -> Result<(Option<Vec<KeptFlight>>, Option<Failure>)> {
+        match &mut self.store.flight {
+            None => return Ok((None, None)),
+            Some(flight) => flight.ends(summary.clone(), bad),
+        }
+        while self.store.flight.as_ref().is_some_and(Flight::is_keeping) {
+            let seen = self.shm.header().wake.load(Ordering::Acquire);
+            self.drain()?;
+            while reap().is_some() {}
+            self.store.flight.iter_mut().for_each(Flight::tick);
+            sys::futex_wait(&self.shm.header().wake, seen, Some(5));
+        }
+        let closed = self.store.flight.take().map(Flight::close);
+        Ok(closed.map_or((None, None), |(kept, failure)| (Some(kept), failure)))
     }
 
     /// Marks the trace complete. All processes have ended, and their rings are empty.
@@ -194,7 +247,10 @@ impl Drain {
             wall_ms: self.started.elapsed().as_millis() as u64,
             ..like.clone()
         };
-        self.writer.finish(Some(&summary)).map_err(Failure::setup)?;
+        self.store
+            .writer
+            .finish(Some(&summary))
+            .map_err(Failure::setup)?;
         Ok(())
     }
 
@@ -227,33 +283,35 @@ impl Drain {
                 open |= !self.image(i, closing);
                 continue;
             }
-            let (shm, writer) = (self.shm, &mut self.writer);
+            let (shm, store) = (self.shm, &mut self.store);
             let mut result = Ok(());
             shm.pull(i, |bytes| {
                 if result.is_ok() {
                     // The pieces that these events refer to were noted before they were logged.
-                    result = writer.add_pieces(&crate::input::shared_store::SHARED.of(&shm).take());
+                    result = store.add_pieces(&crate::input::shared_store::SHARED.of(&shm).take());
                 }
                 if result.is_ok() {
-                    result = writer.append(tape, bytes);
+                    result = store.append(tape, bytes);
                 }
             });
-            result.map_err(Failure::setup)?;
+            result?;
             if closing {
                 let ring = self.shm.ring(i);
                 self.tapes += 1;
                 self.events += ring.events.load(Ordering::Acquire);
-                self.ticks += ring.ticks.load(Ordering::Acquire);
+                let ticks = ring.ticks.load(Ordering::Acquire);
+                self.ticks += ticks;
+                if let Some(flight) = &mut self.store.flight {
+                    flight.tape_ended(tape, ring.events.load(Ordering::Acquire), ticks);
+                }
             }
             open |= !self.close(i, closing)?;
         }
         if turns > MANY_TURNS {
-            self.writer.flush_all().map_err(Failure::setup)?;
+            self.store.flush_all()?;
         }
         for (i, closing, bytes) in schedules {
-            self.writer
-                .append(self.shm.tape(i), &bytes)
-                .map_err(Failure::setup)?;
+            self.store.append(self.shm.tape(i), &bytes)?;
             open |= !self.close(i, closing)?;
         }
         Ok(open)
@@ -261,6 +319,14 @@ impl Drain {
 
     /// Reads the ring of an image; says whether that was the last of it.
     fn image(&mut self, i: u32, closing: bool) -> bool {
+        if let Some(flight) = &mut self.store.flight {
+            self.shm.pull(i, |bytes| flight.take(i, bytes));
+            if closing {
+                flight.ring_ended(i);
+                self.shm.ring(i).state.store(state::FREE, Ordering::Release);
+            }
+            return closing;
+        }
         let (shm, index) = (self.shm, &mut self.index);
         let mut result = Ok(());
         shm.pull(i, |bytes| {
@@ -296,9 +362,7 @@ impl Drain {
     /// Gives a ring back if its tape has ended.
     fn close(&mut self, i: u32, closing: bool) -> Result<bool> {
         if closing {
-            self.writer
-                .flush(self.shm.tape(i))
-                .map_err(Failure::setup)?;
+            self.store.flush(self.shm.tape(i))?;
             self.shm.ring(i).state.store(state::FREE, Ordering::Release);
         }
         Ok(closing)

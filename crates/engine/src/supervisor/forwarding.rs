@@ -53,11 +53,13 @@ pub fn forward_endings() {
 }
 
 /// Sends the last signal that the supervisor got to the program's first process, which has not
-/// been waited for.
-pub fn pass_on(root: i32) {
+/// been waited for. Whether there was one.
+pub fn pass_on(root: i32) -> bool {
     let signal = TO_FORWARD.swap(0, Ordering::AcqRel);
     if let (Some(signal), Some(root)) = (Signal::from_named_raw(signal), Pid::from_raw(root)) {
         // It keeps its number until it is waited for.
         let _ = kill_process(root, signal);
+        return true;
     }
+    false
 }

@@ -7,12 +7,13 @@ use std::collections::btree_map::Entry;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use relive_trace::{ImageSet, ImageWriter, IndexWriter, TapeId, Trace};
+use relive_trace::{ImageSet, ImageWriter, IndexWriter, Kind, TapeId, Trace};
 
 use crate::encoding;
 use crate::failure::{Failure, Result};
 use crate::image_stream::{CHECKPOINTS, IncomingImage, Prologue};
 use crate::shm::Shm;
+use crate::tape::SYNCHRONOUS;
 
 /// Images of a recording; when there are so many, every other one goes and they are made half as often.
 const MOST: usize = 128;
@@ -95,7 +96,7 @@ impl LiveIndex {
     pub fn take(&mut self, ring: u32, bytes: &[u8]) -> Result<()> {
         let fresh = || (Instant::now(), IncomingImage::default());
         let (_, image) = self.incoming.entry(ring).or_insert_with(fresh);
-        image.take(bytes, &mut self.index)
+        image.take(bytes, Some(&mut self.index))
     }
 
     /// No more comes in a ring.
@@ -104,7 +105,9 @@ impl LiveIndex {
             return;
         };
         self.took = self.took.max(began.elapsed());
-        self.images.extend(image.finish());
+        let whole = image.finish();
+        self.images
+            .extend(whole.and_then(|(prologue, image)| Some((prologue, image?))));
         if self.images.len() >= MOST {
             let mut odd = false;
             self.images.retain(|_| {
@@ -140,6 +143,9 @@ impl LiveIndex {
                 made.left_out += 1;
                 continue;
             }
+            if sleeps_again(&prologue, &trace)? {
+                continue;
+            }
             made.images += 1;
             settle(&mut prologue, &trace);
             image.describe(prologue.head(sum), encoding::to_bytes(&prologue.state));
@@ -152,6 +158,28 @@ impl LiveIndex {
         }
         Ok(made)
     }
+}
+
+/// Whether a thread is inside a call in which it looks and sleeps again: in a replay it is behind the switch that says so,
+/// and more events have happened.
+fn sleeps_again(prologue: &Prologue, trace: &Trace) -> Result<bool> {
+    for thread in prologue.state.threads.iter().filter(|t| t.task.parked) {
+        let id = TapeId::new(prologue.state.process.index, thread.task.index);
+        let Some(at) = &thread.tape else {
+            continue;
+        };
+        // A tape without events has no call that could sleep.
+        let Ok(mut tape) = trace.tape_at(id, &at.mark) else {
+            continue;
+        };
+        let next = tape.peek().map_err(Failure::setup)?;
+        if next.is_some_and(
+            |event| matches!(event.kind, Kind::Signal(signal) if signal.steps == SYNCHRONOUS),
+        ) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// A thread or a schedule that has not logged anything by the end has no tape.

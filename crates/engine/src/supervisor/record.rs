@@ -12,6 +12,7 @@ use relive_trace::{Bytes, Manifest, Recorder, TraceWriter};
 use super::children::{inherit_orphans, start};
 use super::deadlock::Watch;
 use super::drain::{Drain, Recording};
+use super::flight::{Flight, FlightPlan};
 use super::forwarding::{forward_endings, ignore_keyboard, wake_at_child_end};
 use super::live_index::LiveImages;
 use super::target::{absolute, environment, find_program};
@@ -47,6 +48,8 @@ pub struct RecordOptions<'a> {
     pub promotes: bool,
     /// Instructions by which threads met in earlier recordings of the program.
     pub sites: &'a [u64],
+    /// The last part is kept only; then `trace` is the folder in which the work is done.
+    pub flight: Option<FlightPlan>,
     /// Session images are made on the way.
     pub images: Option<LiveImages>,
     /// Orders of an earlier recording that are turned around, in the process of this index.
@@ -75,6 +78,10 @@ pub fn record(options: &RecordOptions<'_>) -> Result<Recording> {
     FLIPS.of(&shm).give(process, flips);
     ordered_sites::give(&shm, &manifest);
     let drain = Drain::new(shm, writer);
+    let drain = match &options.flight {
+        Some(plan) => drain.with_flight(Flight::begin(shm, plan.clone(), manifest, &trace)?),
+        None => drain,
+    };
     let drain = match options.images {
         Some(images) => drain.with_images(images)?,
         None => drain,

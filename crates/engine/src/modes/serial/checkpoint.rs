@@ -11,12 +11,13 @@ use relive_trace::{Kind, TapeMark};
 
 use super::Serial;
 use super::checkpointing::Checkpointing;
-use super::copy_of_itself::{self, CopyPlan};
+use super::copy_of_itself::{self, COMMON_MAX, CopyPlan, common_bytes};
 use super::resting::RestingPlace;
 use crate::failure::Result;
-use crate::image_stream::CHECKPOINTS;
+use crate::image_stream::{CHECKPOINTS, is_image};
 use crate::sharing::processes::{PROCESSES, standing};
-use crate::shm::Shm;
+use crate::shm::ring::{RINGS, state};
+use crate::shm::{Shm, alive};
 use crate::tape::Tape;
 use crate::task::Task;
 
@@ -54,10 +55,25 @@ impl Serial {
         }
         own.made(wanted);
         tracing::debug!(target: "checkpoint", "checkpoint {wanted} of {}", task.id());
-        if self.others_write() || copy_of_itself::common_bytes(task) > copy_of_itself::COMMON_MAX {
+        // A child that is forked behind a sleeping copy would have no memory in common with what the copy describes: that
+        // is a process alone.
+        let most = if all.sleep() { 0 } else { COMMON_MAX };
+        if self.others_write() || common_bytes(task) > most {
             all.left_out();
             return Ok(());
         }
+        let copy = match all.sleep() {
+            false => None,
+            // A copy among others could not be told from which place on each of them is needed.
+            true if !self.is_sole() => {
+                all.left_out();
+                return Ok(());
+            }
+            true => match all.new_copy() {
+                None => return Ok(()),
+                copy => copy,
+            },
+        };
         // The thread gives its turn to itself: so readings of clocks are on its tape, and the position has a name.
         task.record(Kind::Switch { steps: 0 })?;
         let turn_of = RestingPlace::Switch(0);
@@ -79,7 +95,13 @@ impl Serial {
             let mut progress = own.progress();
             (progress.at(self.shm, task), progress.left.clone())
         };
+        let header = self.shm.header();
         let plan = CopyPlan {
+            copy,
+            next: (
+                header.next_order.load(Ordering::Acquire),
+                self.shm.processes(),
+            ),
             shm: self.shm,
             elapsed,
             left,
@@ -92,6 +114,25 @@ impl Serial {
         copy_of_itself::make(task, &plan);
         all.paused(began.elapsed().as_micros());
         Ok(())
+    }
+
+    /// Whether the process is the only one of the tree that lives.
+    fn is_sole(&self) -> bool {
+        let process = self.schedule().process;
+        let used = self.shm.header().rings_used.load(Ordering::Acquire);
+        let other = |i: u32| {
+            let ring = self.shm.ring(i);
+            let id = self.shm.tape(i);
+            let active = matches!(
+                ring.state.load(Ordering::Acquire),
+                state::ACTIVE | state::CLAIMED
+            );
+            active
+                && id.process != process
+                && !is_image(id)
+                && alive(ring.pid.load(Ordering::Acquire))
+        };
+        self.shm.all_born().is_some() && !(0..used.min(RINGS as u32)).any(other)
     }
 
     /// Whether the descriptions tell all of the process, at the place where the task is.

@@ -15,7 +15,7 @@ use super::resting::{RestingPlace, RestingTask};
 use crate::elapsed::Elapsed;
 use crate::failure::{Failure, Result};
 use crate::guide::point::Point;
-use crate::image_stream::{Prologue, ring_of};
+use crate::image_stream::{CHECKPOINTS, Prologue, order, ring_of, send_failure};
 use crate::memory::plain_memory::MemoryState;
 use crate::session_state::{ReplayedState, SessionState, ThreadState, TrackState};
 use crate::shm::Shm;
@@ -26,6 +26,10 @@ use crate::task::Task;
 pub struct CopyPlan {
     /// Where the image goes.
     pub shm: Shm,
+    /// The place in which the copy sleeps until it is wanted; `None`: it writes itself down at once.
+    pub copy: Option<u32>,
+    /// The number of the next output of the tree, and of the next process.
+    pub next: (u64, u32),
     /// The past of the process.
     pub elapsed: Elapsed,
     /// Where each thread last gave its turn away.
@@ -121,6 +125,9 @@ pub fn make(task: &Task, plan: &CopyPlan) {
         if pid == 0 {
             run(task, plan, separated.as_ref());
         }
+        if pid < 0 {
+            not_made(plan);
+        }
         if let (Some(separated), 1..) = (&separated, pid) {
             separated.wait(pid);
         }
@@ -132,8 +139,16 @@ pub fn make(task: &Task, plan: &CopyPlan) {
         let args = [pid as u64, 0, libc::__WALL as u64, 0, 0, 0];
         // SAFETY: waits for a child that no guest knows of; nothing is written.
         while unsafe { sys::syscall(libc::SYS_wait4 as u64, args) } == -(libc::EINTR as isize) {}
+    } else {
+        not_made(plan);
     }
     set_mask(old);
+}
+
+/// There is no copy: its place is free.
+fn not_made(plan: &CopyPlan) {
+    let slot = plan.copy.and_then(|n| CHECKPOINTS.of(&plan.shm).copy(n));
+    slot.inspect(|slot| slot.leave());
 }
 
 /// Runs a function in a process that has this memory and ends behind it, without a signal; the calling thread waits for
@@ -167,6 +182,21 @@ fn run(task: &Task, plan: &CopyPlan, separated: Option<&Separated>) -> ! {
     }
     // SAFETY: signals to the guest's group are none to the copy.
     unsafe { sys::syscall(libc::SYS_setsid as u64, [0; 6]) };
+    if let Some(number) = plan.copy {
+        let slot = CHECKPOINTS.of(&plan.shm).copy(number);
+        slot.inspect(|slot| slot.is(std::process::id()));
+        let told = announce(task, plan);
+        let order = slot
+            .filter(|_| told.is_ok())
+            .and_then(|slot| slot.await_order(&plan.shm));
+        if order != Some(order::WRITE) {
+            slot.inspect(|slot| slot.leave());
+            sys::exit_group(0)
+        }
+        let _ = write(task, plan);
+        slot.inspect(|slot| slot.leave());
+        sys::exit_group(0)
+    }
     // Without an image there is one image less; the recording is whole all the same.
     if let Err(failure) = write(task, plan) {
         tracing::warn!(target: "checkpoint", "no image: {failure}");
@@ -174,14 +204,33 @@ fn run(task: &Task, plan: &CopyPlan, separated: Option<&Separated>) -> ! {
     sys::exit_group(0)
 }
 
+/// Tells of the copy, without looking at its memory.
+fn announce(task: &Task, plan: &CopyPlan) -> Result<()> {
+    let told = Prologue {
+        sleeps: plan.copy,
+        ..describe(task, plan)?
+    };
+    into_ring(task, plan, |ring| {
+        told.send(plan.shm, ring, |_, _| Ok(Vec::new()))
+    })
+}
+
 fn write(task: &Task, plan: &CopyPlan) -> Result<()> {
+    into_ring(task, plan, |ring| {
+        let image = image(task, plan)?;
+        let memory = task.machine().memory();
+        image.send(plan.shm, ring, |start, end| memory.content(start, end))
+    })
+}
+
+fn into_ring(task: &Task, plan: &CopyPlan, send: impl FnOnce(u32) -> Result<()>) -> Result<()> {
     let ring = plan
         .shm
         .claim(ring_of(task.process.index), std::process::id())?;
-    let written = image(task, plan).and_then(|image| {
-        let memory = task.machine().memory();
-        image.send(plan.shm, ring, |start, end| memory.content(start, end))
-    });
+    let written = send(ring);
+    if let Err(failure) = &written {
+        let _ = send_failure(plan.shm, ring, failure);
+    }
     // Also of one that is not whole: its reader sees that.
     let state = &plan.shm.ring(ring).state;
     state.store(crate::shm::ring::state::CLOSED, Ordering::Release);
@@ -190,10 +239,17 @@ fn write(task: &Task, plan: &CopyPlan) -> Result<()> {
 }
 
 fn image(task: &Task, plan: &CopyPlan) -> Result<Prologue> {
+    let mut image = describe(task, plan)?;
     let list = File::open("/proc/self/pagemap").map_err(Failure::setup)?;
     let memory = task.machine().memory();
-    let pages = memory.own_pages(&list)?;
-    let mut sum = memory.sum(Some(&list))?.wrapping_add(task.sum());
+    image.pages = memory.own_pages(&list)?;
+    image.state.sum = image.state.sum.wrapping_add(memory.sum(Some(&list))?);
+    Ok(image)
+}
+
+/// The description without the memory's content; its checksum is that of the registers alone.
+fn describe(task: &Task, plan: &CopyPlan) -> Result<Prologue> {
+    let mut sum = task.sum();
     let mut threads = vec![thread(task, false, plan.current)];
     for (resting, mark) in &plan.resting {
         // SAFETY: this is a copy of the process, in which no other thread runs.
@@ -206,8 +262,7 @@ fn image(task: &Task, plan: &CopyPlan) -> Result<Prologue> {
         };
         threads.push(described);
     }
-    let mut map = memory.capture();
-    drop(memory);
+    let mut map = task.machine().memory().capture();
     let files = as_followed(&mut map);
     let maps_shared = !files.is_empty();
     let mut process = task.process.capture();
@@ -246,7 +301,9 @@ fn image(task: &Task, plan: &CopyPlan) -> Result<Prologue> {
         turn: plan.elapsed.turns,
         ticks,
         state,
-        pages,
+        pages: Vec::new(),
+        sleeps: None,
+        next: plan.next,
     })
 }
 

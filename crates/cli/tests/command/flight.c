@@ -1,0 +1,52 @@
+/* Threads that count and sleep until they have done so for a while: ROUNDS of 5 ms. The first line is the number of
+   the process; then a line for each round. With a second argument it ends by a bad pointer, with a third it has a child
+   that lives until its end. */
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static volatile long count;
+static volatile int *nowhere;
+
+static void *work(void *unused)
+{
+    (void)unused;
+    for (;;) {
+        for (int i = 0; i < 500; i++) {
+            pthread_mutex_lock(&lock);
+            count++;
+            pthread_mutex_unlock(&lock);
+        }
+        usleep(1000);
+    }
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    pid_t child = -1;
+    pthread_t threads[2];
+    printf("%d\n", getpid());
+    fflush(stdout);
+    if (argc > 3 && (child = fork()) == 0)
+        for (;;)
+            pause();
+    for (int i = 0; i < 2; i++)
+        pthread_create(&threads[i], 0, work, 0);
+    for (int round = 0; round < atoi(argv[1]); round++) {
+        usleep(5000);
+        printf("round %d: %ld\n", round, count);
+        fflush(stdout);
+    }
+    if (child > 0) {
+        kill(child, SIGKILL);
+        waitpid(child, 0, 0);
+    }
+    if (argc > 2 && argv[2][0] == 'x')
+        *nowhere = 1;
+    return argc > 2 ? atoi(argv[2]) : 0;
+}

@@ -1,0 +1,181 @@
+//! Flight recordings: the last part is kept where the program ends badly or somebody asks, and nothing else is. What is
+//! kept verifies, and replays the end of the output. Whatever is killed in the midst leaves a recording or none.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::sandbox::{Sandbox, text, wait};
+
+fn compiled() -> (Sandbox, PathBuf) {
+    let sandbox = Sandbox::new();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/command/flight.c");
+    let program = sandbox.compile(&source, "flight");
+    (sandbox, program)
+}
+
+/// Verifies a kept recording, whose replay must write the end of the output.
+fn check(sandbox: &Sandbox, kept: &str, output: &str) -> String {
+    sandbox.relive(&["verify", kept]).ok();
+    let replayed = sandbox.relive(&["replay", kept]);
+    assert!(
+        output.ends_with(&replayed.stdout),
+        "{kept}: {replayed:#?} of {output}"
+    );
+    replayed.stdout
+}
+
+/// Entries of the folder for recordings that are no recordings: the work of flights.
+fn works(sandbox: &Sandbox) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(sandbox.path(".")).unwrap();
+    let paths = entries.map(|entry| entry.unwrap().path());
+    paths
+        .filter(|path| path.to_string_lossy().ends_with(".flight"))
+        .collect()
+}
+
+#[test]
+fn the_last_part_of_a_crash_is_kept() {
+    let (sandbox, program) = compiled();
+    let words = ["record", "--flight=100ms", "-o", "kept", text(&program)];
+    let outcome = sandbox.relive(&[&words[..], &["120", "x"]].concat());
+    assert_eq!(outcome.signal(), Some(libc::SIGSEGV), "{outcome:#?}");
+    let part = check(&sandbox, "kept", &outcome.stdout);
+    assert!(!part.is_empty() && part.len() < outcome.stdout.len() / 2);
+    let info = sandbox.relive(&["info", "kept"]).ok();
+    assert!(info.stdout.contains("from behind event"), "{info:#?}");
+    let write = sandbox
+        .relive(&["last-write", "kept", "--var", "count"])
+        .ok();
+    assert!(write.stdout.contains("in work"), "{write:#?}");
+    let stack = sandbox.relive(&["backtrace", "kept", "--at", "crash"]).ok();
+    assert!(stack.stdout.contains("main"), "{stack:#?}");
+    assert_eq!(works(&sandbox), [""; 0].map(PathBuf::from));
+}
+
+#[test]
+fn a_short_run_is_kept_as_a_whole_and_a_good_one_not_at_all() {
+    let (sandbox, program) = compiled();
+    let record = |words: &[&str]| {
+        let begin = ["record", "--flight", "-o", "kept"];
+        sandbox.relive(&[&begin[..], words].concat())
+    };
+    let good = record(&[text(&program), "3"]).ok();
+    assert!(!sandbox.path("kept").exists(), "{good:#?}");
+    let bad = record(&[text(&program), "3", "9"]);
+    assert_eq!(bad.code(), Some(9));
+    assert_eq!(check(&sandbox, "kept", &bad.stdout), bad.stdout);
+    std::fs::remove_dir_all(sandbox.path("kept")).unwrap();
+    record(&["--keep", text(&program), "3"]).ok();
+    sandbox.relive(&["verify", "kept"]).ok();
+    record(&["--mode", "sketch", "true"]).refused("leave out --mode sketch, or --flight");
+}
+
+/// A child that lives is part of the program: nothing is forgotten meanwhile.
+#[test]
+fn while_there_are_other_processes_nothing_is_forgotten() {
+    let (sandbox, program) = compiled();
+    let words = ["record", "--flight=20ms", "-o", "kept", text(&program)];
+    let outcome = sandbox.relive(&[&words[..], &["60", "5", "child"]].concat());
+    assert_eq!(outcome.code(), Some(5));
+    assert_eq!(check(&sandbox, "kept", &outcome.stdout), outcome.stdout);
+}
+
+/// A flight recording of a program that goes on for a while, which has written its first line.
+fn running(sandbox: &Sandbox, program: &Path, rounds: &str) -> (Child, BufReader<impl Read>) {
+    let words = [
+        "record",
+        "--flight=60ms",
+        "-o",
+        "kept",
+        text(program),
+        rounds,
+    ];
+    let mut command = sandbox.command(&words);
+    command.stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    output.read_line(&mut String::new()).unwrap();
+    (child, output)
+}
+
+#[test]
+fn a_run_is_kept_when_somebody_asks_and_goes_on() {
+    let (sandbox, program) = compiled();
+    let (mut child, mut output) = running(&sandbox, &program, "400");
+    std::thread::sleep(Duration::from_millis(500));
+    let asked = sandbox.relive(&["keep", "kept"]).ok();
+    assert!(asked.stdout.contains("kept as"), "{asked:#?}");
+    let pid = child.id().to_string();
+    let again = sandbox.relive(&["keep", "--json", "kept"]).ok();
+    assert!(again.stdout.contains("kept.2"), "{again:#?}, of {pid}");
+    let mut rest = String::new();
+    output.read_to_string(&mut rest).unwrap();
+    assert_eq!(wait(&mut child).code(), Some(0));
+    for kept in ["kept", "kept.2"] {
+        sandbox.relive(&["verify", kept]).ok();
+        let replayed = sandbox.relive(&["replay", kept]).ok();
+        assert!(
+            rest.contains(&replayed.stdout) && !replayed.stdout.is_empty(),
+            "{kept}: {replayed:#?} of {rest}"
+        );
+    }
+    assert!(!sandbox.path("kept.3").exists(), "it ended well");
+    sandbox
+        .relive(&["keep", "kept"])
+        .refused("no flight recording runs as kept");
+}
+
+#[test]
+fn a_recorder_that_is_asked_to_end_keeps_what_there_is() {
+    let (sandbox, program) = compiled();
+    let (mut child, mut output) = running(&sandbox, &program, "4000");
+    std::thread::sleep(Duration::from_millis(300));
+    let pid = Pid::from_raw(child.id() as i32).unwrap();
+    kill_process(pid, Signal::TERM).unwrap();
+    let mut rest = String::new();
+    output.read_to_string(&mut rest).unwrap();
+    wait(&mut child);
+    check(&sandbox, "kept", &rest);
+}
+
+/// The recorder is killed at any moment, also in the midst of keeping: there is a recording that verifies, or a clear word.
+#[test]
+fn a_recorder_that_is_killed_leaves_a_recording_or_a_word() {
+    let (sandbox, program) = compiled();
+    let mut whole = 0;
+    for n in 0..24u64 {
+        let (mut child, output) = running(&sandbox, &program, "4000");
+        std::thread::sleep(Duration::from_millis(100 + 7 * (n % 5)));
+        let mut keep = sandbox.command(&["keep", "kept"]);
+        keep.stdout(Stdio::null()).stderr(Stdio::null());
+        let mut keep = keep.spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(3 * n));
+        child.kill().unwrap();
+        wait(&mut child);
+        keep.kill().unwrap();
+        wait(&mut keep);
+        drop(output);
+        let kept = sandbox.path("kept");
+        if kept.exists() {
+            let verified = sandbox.relive(&["verify", "kept"]);
+            match verified.code() {
+                Some(0) => whole += 1,
+                _ => assert!(
+                    verified
+                        .stderr
+                        .contains("does not say where the recording begins"),
+                    "{verified:#?}"
+                ),
+            }
+            std::fs::remove_dir_all(&kept).unwrap();
+        }
+        for work in works(&sandbox) {
+            std::fs::remove_dir_all(work).unwrap();
+        }
+    }
+    assert!(whole > 0, "nothing was ever kept");
+}

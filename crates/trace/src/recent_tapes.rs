@@ -1,0 +1,156 @@
+//! The last part of each tape, in memory: what a recording that keeps its last seconds could still need. Must never drop
+//! a byte behind a place that it has been told to keep.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+
+use zstd::bulk::{Compressor, Decompressor};
+
+use crate::chunk::COMPRESSION_LEVEL;
+use crate::event::TapeId;
+
+/// Bytes of a block before it is compressed.
+const BLOCK: usize = 256 << 10;
+
+/// All tapes.
+pub struct RecentTapes {
+    tapes: BTreeMap<TapeId, TapeEnd>,
+    compressor: Compressor<'static>,
+}
+
+/// The last part of one tape.
+#[derive(Default)]
+struct TapeEnd {
+    /// Where the first byte that is here stands on the tape.
+    base: u64,
+    blocks: VecDeque<RecentBlock>,
+    /// Behind the blocks.
+    rest: Vec<u8>,
+}
+
+struct RecentBlock {
+    raw: usize,
+    packed: Vec<u8>,
+}
+
+impl RecentTapes {
+    /// No tapes.
+    ///
+    /// # Errors
+    /// There is no memory.
+    pub fn new() -> io::Result<Self> {
+        Ok(Self {
+            tapes: BTreeMap::new(),
+            compressor: Compressor::new(COMPRESSION_LEVEL)?,
+        })
+    }
+
+    /// Adds bytes to a tape.
+    ///
+    /// # Errors
+    /// There is no memory.
+    pub fn append(&mut self, id: TapeId, bytes: &[u8]) -> io::Result<()> {
+        let tape = self.tapes.entry(id).or_default();
+        tape.rest.extend_from_slice(bytes);
+        while tape.rest.len() >= BLOCK {
+            let packed = self.compressor.compress(&tape.rest[..BLOCK])?;
+            tape.blocks.push_back(RecentBlock { raw: BLOCK, packed });
+            tape.rest.drain(..BLOCK);
+        }
+        Ok(())
+    }
+
+    /// Drops what stands before these places, and all tapes that `needed` does not want.
+    pub fn forget(&mut self, places: &BTreeMap<TapeId, u64>, needed: impl Fn(TapeId) -> bool) {
+        self.tapes.retain(|id, _| needed(*id));
+        for (id, place) in places {
+            let Some(tape) = self.tapes.get_mut(id) else {
+                continue;
+            };
+            while let Some(block) = tape.blocks.front()
+                && tape.base + block.raw as u64 <= *place
+            {
+                tape.base += block.raw as u64;
+                tape.blocks.pop_front();
+            }
+        }
+    }
+
+    /// The tapes that are here.
+    pub fn ids(&self) -> impl Iterator<Item = TapeId> {
+        self.tapes.keys().copied()
+    }
+
+    /// Bytes that they take.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        let of = |tape: &TapeEnd| {
+            let packed: usize = tape.blocks.iter().map(|block| block.packed.len()).sum();
+            (packed + tape.rest.len()) as u64
+        };
+        self.tapes.values().map(of).sum()
+    }
+
+    /// Hands out a tape from a place on.
+    ///
+    /// # Errors
+    /// It does not begin so early, or `each` fails.
+    pub fn read<E: From<io::Error>>(
+        &self,
+        id: TapeId,
+        from: u64,
+        mut each: impl FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let Some(tape) = self.tapes.get(&id) else {
+            return Ok(());
+        };
+        let skip = from.checked_sub(tape.base);
+        let mut skip = skip.ok_or_else(|| io::Error::other("a tape has lost its beginning"))?;
+        let mut give = |bytes: &[u8]| {
+            let less = skip.min(bytes.len() as u64);
+            skip -= less;
+            match &bytes[less as usize..] {
+                [] => Ok(()),
+                rest => each(rest),
+            }
+        };
+        let mut unpack = Decompressor::new()?;
+        for block in &tape.blocks {
+            give(&unpack.decompress(&block.packed, block.raw)?)?;
+        }
+        give(&tape.rest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_needed_stays_and_the_rest_goes() {
+        let mut tapes = RecentTapes::new().expect("there is memory");
+        let (id, other) = (TapeId::new(0, 0), TapeId::new(1, 0));
+        let all: Vec<u8> = (0..5 * BLOCK + 77).map(|n| (n / 3) as u8).collect();
+        for part in all.chunks(1000) {
+            tapes.append(id, part).expect("there is memory");
+        }
+        tapes.append(other, b"other").expect("there is memory");
+        let read = |tapes: &RecentTapes, from: usize| {
+            let mut bytes = Vec::new();
+            let done = tapes.read(id, from as u64, |part| {
+                bytes.extend_from_slice(part);
+                Ok::<(), io::Error>(())
+            });
+            done.map(|()| bytes)
+        };
+        for from in [0, 1, BLOCK, 2 * BLOCK + 5, all.len() - 1, all.len()] {
+            assert_eq!(read(&tapes, from).expect("it is there"), all[from..]);
+        }
+        let before = tapes.bytes();
+        let place = 3 * BLOCK + 9;
+        tapes.forget(&BTreeMap::from([(id, place as u64)]), |of| of == id);
+        assert_eq!(read(&tapes, place).expect("it is needed"), all[place..]);
+        assert!(read(&tapes, place - BLOCK).is_err() && tapes.bytes() < before);
+        assert_eq!(tapes.ids().collect::<Vec<_>>(), [id]);
+    }
+}
