@@ -11,9 +11,13 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::sandbox::{Sandbox, text, wait};
 
 fn compiled() -> (Sandbox, PathBuf) {
+    compiled_from("flight.c")
+}
+
+fn compiled_from(source: &str) -> (Sandbox, PathBuf) {
     let sandbox = Sandbox::new();
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/command/flight.c");
-    let program = sandbox.compile(&source, "flight");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/command");
+    let program = sandbox.compile(&folder.join(source), "flight");
     (sandbox, program)
 }
 
@@ -72,6 +76,18 @@ fn a_short_run_is_kept_as_a_whole_and_a_good_one_not_at_all() {
     record(&["--keep", text(&program), "3"]).ok();
     sandbox.relive(&["verify", "kept"]).ok();
     record(&["--mode", "sketch", "true"]).refused("leave out --mode sketch, or --flight");
+}
+
+/// A copy that sleeps sees no change of a file behind its place, although it maps the file.
+#[test]
+fn a_mapped_file_is_kept_as_it_was() {
+    let (sandbox, program) = compiled_from("flight_map.c");
+    let words = ["record", "--flight=60ms", "-o", "kept", text(&program)];
+    let outcome = sandbox.relive(&words);
+    assert_eq!(outcome.code(), Some(9), "{outcome:#?}");
+    let part = check(&sandbox, "kept", &outcome.stdout);
+    assert!(part.contains(": a\n") && part.contains(": b\n"), "{part}");
+    assert!(part.len() < outcome.stdout.len(), "{part}");
 }
 
 /// A child that lives is part of the program: nothing is forgotten meanwhile.

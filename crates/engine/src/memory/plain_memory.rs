@@ -46,21 +46,22 @@ impl Memory {
         }
     }
 
-    /// Bytes of the memory that is shared and may be written.
+    /// Bytes of the memory that is mapped shared: all of it, and what may be written by a map.
     #[must_use]
-    pub fn common_bytes(&self) -> u64 {
-        let common = self.space.iter().filter(|r| r.shared && r.common);
-        common.map(|r| r.end - r.start).sum()
+    pub fn shared_bytes(&self) -> (u64, u64) {
+        let bytes = |r: &Region| r.end - r.start;
+        let shared = || self.space.iter().filter(|r| r.shared);
+        let common = shared().filter(|r| r.common);
+        (shared().map(bytes).sum(), common.map(bytes).sum())
     }
 
-    /// Puts memory of the same content in the place of what is shared and may be written: a copy of the process
-    /// sees no more of it. The guest's own map stays as it is.
+    /// Puts memory of the same content in the place of what is mapped shared: a copy of the process sees no more
+    /// changes of it, nor of a file that nobody can write by a map. The guest's own map stays as it is.
     ///
     /// # Errors
     /// There is no memory.
     pub fn separate(&self) -> Result<()> {
-        let common = self.space.iter().filter(|r| r.shared && r.common);
-        for region in common {
+        for region in self.space.iter().filter(|r| r.shared) {
             let bytes = self.content(region.start, region.end)?;
             let own = Region {
                 shared: false,

@@ -11,7 +11,7 @@ use relive_trace::{Kind, TapeMark};
 
 use super::Serial;
 use super::checkpointing::Checkpointing;
-use super::copy_of_itself::{self, COMMON_MAX, CopyPlan, common_bytes};
+use super::copy_of_itself::{self, CopyPlan, SHARED_MAX, shared_bytes};
 use super::resting::RestingPlace;
 use crate::failure::Result;
 use crate::image_stream::{CHECKPOINTS, is_image};
@@ -57,8 +57,9 @@ impl Serial {
         tracing::debug!(target: "checkpoint", "checkpoint {wanted} of {}", task.id());
         // A child that is forked behind a sleeping copy would have no memory in common with what the copy describes: that
         // is a process alone.
-        let most = if all.sleep() { 0 } else { COMMON_MAX };
-        if self.others_write() || common_bytes(task) > most {
+        let (shared, common) = shared_bytes(task);
+        let alone = shared <= SHARED_MAX && (common == 0 || !all.sleep());
+        if self.others_write() || !alone {
             all.left_out();
             return Ok(());
         }

@@ -49,12 +49,12 @@ pub struct CopyPlan {
 /// Stack of the process between the two.
 const STACK: usize = 64 * 1024;
 
-/// Most bytes that processes could share of which a copy is made while the guest waits.
-pub const COMMON_MAX: u64 = 64 << 20;
+/// Most bytes of shared memory of which a copy is made while the guest waits.
+pub const SHARED_MAX: u64 = 64 << 20;
 
-/// Bytes of memory that is shared and may be written.
-pub fn common_bytes(task: &Task) -> u64 {
-    task.machine().memory().common_bytes()
+/// Bytes of memory that is mapped shared: all of it, and what may be written by a map.
+pub fn shared_bytes(task: &Task) -> (u64, u64) {
+    task.machine().memory().shared_bytes()
 }
 
 /// A word by which the copy says that it has a memory of its own.
@@ -103,7 +103,7 @@ impl Drop for Separated {
 
 /// Makes the copy. If the kernel has no process to give, there is no checkpoint.
 pub fn make(task: &Task, plan: &CopyPlan) {
-    let separated = match common_bytes(task) {
+    let separated = match shared_bytes(task).0 {
         0 => None,
         _ => match Separated::new() {
             None => return,
