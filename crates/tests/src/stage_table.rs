@@ -58,6 +58,16 @@ const fn stage(
 }
 
 impl Stage {
+    /// Whether a subject takes part where nobody has asked for stages. Those of images and of flights take longest, and
+    /// come to the statically linked guests only, lest all of them together take longer than anybody waits.
+    pub(crate) fn is_for(&self, subject: &str, asked: bool) -> bool {
+        let long = matches!(
+            self.action,
+            Action::RecordImages | Action::CompareImages | Action::Flight
+        );
+        asked || !long || subject.ends_with("-static")
+    }
+
     pub(crate) fn is_tiny(&self) -> bool {
         self.translation.contains(&TINY[0])
     }
@@ -239,6 +249,18 @@ mod tests {
             .iter()
             .map(|stage| stage.name)
             .collect()
+    }
+
+    #[test]
+    fn long_stages_are_for_some_or_who_asks() {
+        let long = |subject: &str, asked| {
+            let left_out = STAGES.iter().filter(|stage| !stage.is_for(subject, asked));
+            left_out.map(|stage| stage.name).collect::<Vec<_>>()
+        };
+        let all = ["record-images", "compare-images", "flight"];
+        assert_eq!(long("guest-jumps-pie", false), all);
+        assert!(long("guest-jumps-pie", true).is_empty());
+        assert!(long("guest-jumps-static", false).is_empty());
     }
 
     #[test]

@@ -31,9 +31,10 @@ pub struct Subject {
 pub fn run_all(subject: &Subject, stages: &[&Stage], base: &Path) -> Result<(), String> {
     let workshop = Workshop::open(base, &subject.name)?;
     let mut done: Vec<(&str, Outcome)> = Vec::new();
+    let asked = std::env::var_os("RELIVE_STAGES").is_some();
     for stage in stages
         .iter()
-        .filter(|stage| applies(stage, &subject.header))
+        .filter(|stage| applies(stage, &subject.header) && stage.is_for(&subject.name, asked))
     {
         let outcome = run_stage(subject, stage, &workshop, &done);
         let outcome = outcome.map_err(|e| format!("stage {}: {e}", stage.name))?;
