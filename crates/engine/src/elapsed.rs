@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::shm::Shm;
 
-/// Work that an event counts for: as a guided replay counts.
-const EVENT_WORK: u64 = 64;
+/// Work that an event counts for, in all measures of a way (`ReplayStatus::work`).
+pub const EVENT_WORK: u64 = 64;
 
 /// Numbers of a process, and of those that it comes from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

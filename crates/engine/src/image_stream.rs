@@ -4,7 +4,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use relive_host::sys;
+use relive_host::{addr, sys};
 use relive_trace::{ImageHead, ImageWriter, IndexWriter, TapeId};
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +15,7 @@ use crate::section::{Section, Shareable};
 use crate::session_state::{LAYOUT, SessionState};
 use crate::shm::{Logged, Shm};
 
-const PAGE: usize = 4096;
+const PAGE: usize = addr::PAGE as usize;
 
 /// Copies that sleep at the same time, at most.
 pub const COPIES: usize = 64;

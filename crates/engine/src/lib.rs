@@ -11,6 +11,7 @@
 mod alarms;
 pub mod allocator;
 pub mod boot;
+mod brief_process;
 mod broker;
 mod call;
 mod closed_page;

@@ -6,13 +6,13 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use relive_host::signal::{Disposition, set_disposition};
-use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, WaitOptions, kill_process, set_child_subreaper,
     set_parent_process_death_signal, wait, waitid,
 };
 use rustix::stdio::{dup2_stderr, dup2_stdout};
 
+use crate::brief_process;
 use crate::failure::{Failure, Result};
 use crate::start_data::Boot;
 
@@ -50,38 +50,12 @@ pub fn start(
     let cannot = |e: std::io::Error| Failure::setup(format!("cannot start a process: {e}"));
     let nowhere = silent.then(|| File::options().read(true).write(true).open("/dev/null"));
     let nowhere = nowhere.transpose().map_err(cannot)?;
-    spawn(&|| {
+    brief_process::spawn(libc::SIGCHLD, &|| {
         let refused = become_host(boot, shown, nowhere.as_ref(), extra);
         crate::failure::complain(&format!("cannot start the host process: {refused}"));
         crate::failure::EXIT_STATUS
     })
     .map_err(cannot)
-}
-
-/// Starts a process that has this one's memory until it replaces itself or ends, with the status that
-/// `child` returns; the calling thread waits for that (clone(2), `CLONE_VFORK`). A copy of the memory, of
-/// which all is dropped at once, would cost more than most other parts of a start.
-fn spawn(child: &dyn Fn() -> i32) -> std::io::Result<i32> {
-    extern "C" fn enter(child: *mut libc::c_void) -> libc::c_int {
-        // SAFETY: the address of the reference below, which lives until the parent goes on.
-        unsafe { (*child.cast::<&dyn Fn() -> i32>())() }
-    }
-    const STACK: usize = 1 << 18;
-    // SAFETY: fresh memory, which nobody else knows.
-    let stack = unsafe {
-        let (at, flags) = (std::ptr::null_mut(), MapFlags::PRIVATE | MapFlags::STACK);
-        mmap_anonymous(at, STACK, ProtFlags::READ | ProtFlags::WRITE, flags)?
-    };
-    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
-    let child = (&raw const child).cast_mut().cast();
-    // SAFETY: the child has a stack of its own. It has this thread's thread-local storage, which the
-    // thread does not use until the child has another memory; other threads find the allocator's locks
-    // as they are. The child's descriptors, limits and signal actions are copies.
-    let pid = unsafe { libc::clone(enter, stack.byte_add(STACK), flags, child) };
-    let failed = std::io::Error::last_os_error();
-    // SAFETY: the child has left this memory.
-    unsafe { munmap(stack, STACK) }?;
-    if pid < 0 { Err(failed) } else { Ok(pid) }
 }
 
 /// The child's part; returns only why it cannot be done.

@@ -297,12 +297,13 @@ impl Drain {
             result?;
             if closing {
                 let ring = self.shm.ring(i);
-                self.tapes += 1;
-                self.events += ring.events.load(Ordering::Acquire);
+                let events = ring.events.load(Ordering::Acquire);
                 let ticks = ring.ticks.load(Ordering::Acquire);
+                self.tapes += 1;
+                self.events += events;
                 self.ticks += ticks;
                 if let Some(flight) = &mut self.store.flight {
-                    flight.tape_ended(tape, ring.events.load(Ordering::Acquire), ticks);
+                    flight.tape_ended(tape, events, ticks);
                 }
             }
             open |= !self.close(i, closing)?;

@@ -399,8 +399,7 @@ impl Flight {
         };
         image.describe(prologue.head(0), encoding::to_bytes(state));
         image.finish(&mut index).map_err(Failure::setup)?;
-        let from = marks.iter().map(|(id, mark)| (*id, mark.offset)).collect();
-        self.write(&mut writer, &from)?;
+        self.write(&mut writer, &places(&prologue))?;
         index.finish().map_err(Failure::setup)?;
         writer.begins(excerpt);
         let span = copy.taken.elapsed();

@@ -9,14 +9,14 @@ use relive_trace::{ImageHead, ImageSet, IndexWriter, TapeId, Trace};
 
 use super::ancestors::follow;
 use super::image_list;
+use super::replay_end::ReplayEnd;
 use super::replay_process::{ReplayProcess, Uninterrupted};
+use crate::elapsed::EVENT_WORK;
 use crate::failure::{Failure, Result};
 use crate::guide::protocol::{ReplayStatus, RunRequest, StopReason, StopSet};
 use crate::session_state::LAYOUT;
 use crate::supervisor;
 
-/// Work that an event counts for: as a guided replay counts.
-const EVENT_WORK: u64 = 64;
 /// Before the end, each image is so many times as close to it as the one before.
 const CLOSER: u64 = 4;
 /// A way of less work than this takes less time than to begin with an image.
@@ -59,8 +59,7 @@ pub struct Indexed {
 /// The end of a process, as a replay has it that came there from the beginning.
 struct WayEnd {
     chain: Vec<u32>,
-    status: ReplayStatus,
-    checksum: u64,
+    end: ReplayEnd,
 }
 
 /// Makes the index of a recording, with images of these processes. `tell` is told how much of how much
@@ -105,14 +104,9 @@ fn check(folder: &Path, end: &WayEnd) -> Result<u64> {
     let images = image_list::of(folder, &end.chain)?;
     for image in &images {
         let (mut host, from) = ReplayProcess::resume(folder, &end.chain, image.work)?;
-        let run = RunRequest::to_the_end();
-        let ran = host.run(&run, &StopSet::default(), &mut Uninterrupted)?;
-        let checksum = host.checksum()?;
-        if (ran.status, checksum) != (end.status, end.checksum) {
-            return Err(Failure::divergence(format!(
-                "a replay from a session image comes to another end\n  from the image at {}: {:?}, memory and registers {checksum:016x}\n  from the beginning: {:?}, memory and registers {:016x}",
-                from.point, ran.status, end.status, end.checksum
-            )));
+        let comes_to = ReplayEnd::of(&mut host)?;
+        if comes_to != end.end {
+            return Err(comes_to.is_other(&from.point, &end.end));
         }
     }
     Ok(images.len() as u64)
@@ -154,8 +148,10 @@ impl IndexWay {
     fn end(mut self) -> Result<WayEnd> {
         Ok(WayEnd {
             chain: self.chain,
-            status: self.status,
-            checksum: self.host.checksum()?,
+            end: ReplayEnd {
+                status: self.status,
+                checksum: self.host.checksum()?,
+            },
         })
     }
 

@@ -5,19 +5,21 @@
 use std::fmt::Debug;
 use std::path::Path;
 
+use relive_host::addr;
 use relive_trace::{ImageHead, ImageReader, ImageSet, TapeId, Trace, indexed};
 
 use super::ancestors::follow;
 use super::image_list;
 use super::images::point;
+use super::replay_end::ReplayEnd;
 use super::replay_process::{ReplayProcess, Uninterrupted};
 use crate::failure::{Failure, Result};
 use crate::guide::point::Point;
-use crate::guide::protocol::{ReplayStatus, RunRequest, StopSet};
+use crate::guide::protocol::{RunRequest, StopSet};
 use crate::session_state::{Refused, SessionState, ThreadState};
 use crate::task::plain_task::TaskState;
 
-const PAGE: usize = 4096;
+const PAGE: usize = addr::PAGE as usize;
 /// Of a process so many images are replayed to its end.
 const ENDS: usize = 8;
 /// Characters of each side that a difference shows.
@@ -45,32 +47,22 @@ pub fn check_index(trace: &Trace, tell: &mut dyn FnMut(u64, u64)) -> Result<u64>
             tell(done, all.len() as u64);
             compare(trace, &folder, head, &mut host)?;
             if n % every == 0 {
-                let from = ReplayProcess::resume(&folder, &chain, head.work)?.0;
-                resumed.push((head, end(from)?));
+                let mut from = ReplayProcess::resume(&folder, &chain, head.work)?.0;
+                resumed.push((head, ReplayEnd::of(&mut from)?));
             }
             done += 1;
         }
-        let whole = end(host)?;
-        for (head, (status, sum)) in resumed {
-            if (status.point, status.ended, sum) != (whole.0.point, whole.0.ended, whole.1) {
-                return Err(Failure::divergence(format!(
-                    "a replay from a session image comes to another end\n  from the image at {}: {status:?}, memory and registers {sum:016x}\n  from the beginning: {:?}, memory and registers {:016x}",
-                    point(head),
-                    whole.0,
-                    whole.1
-                )));
+        let whole = ReplayEnd::of(&mut host)?;
+        // The recorder measures the work of a way about as a replay does.
+        let alike = |end: &ReplayEnd| (end.status.point, end.status.ended, end.checksum);
+        for (head, end) in resumed {
+            if alike(&end) != alike(&whole) {
+                return Err(end.is_other(&point(head), &whole));
             }
         }
     }
     tell(done, all.len() as u64);
     Ok(done)
-}
-
-/// Goes to the end; where that is, and the checksum there.
-fn end(mut host: ReplayProcess) -> Result<(ReplayStatus, u64)> {
-    let run = RunRequest::to_the_end();
-    let ran = host.run(&run, &StopSet::default(), &mut Uninterrupted)?;
-    Ok((ran.status, host.checksum()?))
 }
 
 /// Brings the replay to the place of an image, and compares.

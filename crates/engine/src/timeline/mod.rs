@@ -19,6 +19,7 @@ mod portions;
 mod present;
 mod queries;
 mod race_replay;
+mod replay_end;
 mod replay_process;
 mod route;
 mod snapshots;

@@ -77,8 +77,8 @@ impl Serial {
         };
         // The thread gives its turn to itself: so readings of clocks are on its tape, and the position has a name.
         task.record(Kind::Switch { steps: 0 })?;
-        let turn_of = RestingPlace::Switch(0);
-        own.progress().leaves(self.shm, task, turn_of);
+        own.progress()
+            .leaves(self.shm, task, RestingPlace::Switch(0));
         self.turn(task, None)?;
         task.segments = Segments::stored();
         let began = Instant::now();

@@ -12,6 +12,7 @@ use relive_trace::TapeMark;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 use super::resting::{RestingPlace, RestingTask};
+use crate::brief_process;
 use crate::elapsed::Elapsed;
 use crate::failure::{Failure, Result};
 use crate::guide::point::Point;
@@ -45,9 +46,6 @@ pub struct CopyPlan {
     /// All other threads, and where their tapes are.
     pub resting: Vec<(RestingTask, TapeMark)>,
 }
-
-/// Stack of the process between the two.
-const STACK: usize = 64 * 1024;
 
 /// Most bytes of shared memory of which a copy is made while the guest waits.
 pub const SHARED_MAX: u64 = 64 << 20;
@@ -131,16 +129,18 @@ pub fn make(task: &Task, plan: &CopyPlan) {
         if let (Some(separated), 1..) = (&separated, pid) {
             separated.wait(pid);
         }
+        0
     };
     let old = set_mask(Mask(u64::MAX));
-    // A process in between, which ends at once, so that the copy is no child of the guest's.
-    let between = between(&copy);
-    if let Ok(pid) = between {
-        let args = [pid as u64, 0, libc::__WALL as u64, 0, 0, 0];
-        // SAFETY: waits for a child that no guest knows of; nothing is written.
-        while unsafe { sys::syscall(libc::SYS_wait4 as u64, args) } == -(libc::EINTR as isize) {}
-    } else {
-        not_made(plan);
+    // A process in between, which ends at once and without a signal, so that the copy is no child of the guest's.
+    match brief_process::spawn(0, &copy) {
+        Ok(between) => {
+            let args = [between as u64, 0, libc::__WALL as u64, 0, 0, 0];
+            // SAFETY: waits for a child that no guest knows of; nothing is written.
+            while unsafe { sys::syscall(libc::SYS_wait4 as u64, args) } == -(libc::EINTR as isize) {
+            }
+        }
+        Err(_) => not_made(plan),
     }
     set_mask(old);
 }
@@ -149,26 +149,6 @@ pub fn make(task: &Task, plan: &CopyPlan) {
 fn not_made(plan: &CopyPlan) {
     let slot = plan.copy.and_then(|n| CHECKPOINTS.of(&plan.shm).copy(n));
     slot.inspect(|slot| slot.leave());
-}
-
-/// Runs a function in a process that has this memory and ends behind it, without a signal; the calling thread waits for
-/// that (clone(2), `CLONE_VFORK`).
-fn between(work: &dyn Fn()) -> std::result::Result<i32, ()> {
-    extern "C" fn enter(work: *mut libc::c_void) -> libc::c_int {
-        // SAFETY: the address of the reference below, which lives until the parent goes on.
-        unsafe { (*work.cast::<&dyn Fn()>())() };
-        0
-    }
-    let mut stack = vec![0u128; STACK / 16];
-    let top = stack.as_mut_ptr_range().end;
-    let flags = libc::CLONE_VM | libc::CLONE_VFORK;
-    let work = (&raw const work).cast_mut().cast();
-    // SAFETY: the child has a stack of its own, and this thread's thread-local storage, which the thread does not use
-    // before the child has ended.
-    match unsafe { libc::clone(enter, top.cast(), flags, work) } {
-        pid @ 1.. => Ok(pid),
-        _ => Err(()),
-    }
 }
 
 /// The life of the copy.

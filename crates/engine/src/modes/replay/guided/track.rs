@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use relive_trace::Image;
 
+use crate::elapsed::EVENT_WORK;
 use crate::failure::{Failure, Result};
 use crate::flow::Flow;
 use crate::guide::point::{Point, Steps};
@@ -13,8 +14,6 @@ use crate::modes::replay::hook_state;
 use crate::modes::replay::stepper::process::Stepper;
 use crate::session_state::TrackState;
 
-/// Work that an event counts for.
-const EVENT_WORK: u64 = 64;
 /// Of the sixteen registers.
 const RSP: usize = 4;
 
