@@ -18,7 +18,9 @@ use crate::shm::{Logged, Shm};
 const PAGE: usize = addr::PAGE as usize;
 
 /// Copies that sleep at the same time, at most.
-pub const COPIES: usize = 64;
+pub const COPIES: usize = 1024;
+/// Of these, places for processes that have no copy yet and go to sleep: those that have one find a place.
+const FIRST_COPIES: usize = COPIES / 2;
 
 /// A copy of a process that sleeps until it is wanted.
 #[repr(C)]
@@ -38,6 +40,8 @@ pub mod order {
     pub const WRITE: u32 = 1;
     /// To end.
     pub const END: u32 = 2;
+    /// To sleep; it was to write itself down, and could not.
+    pub const FAILED: u32 = 3;
 }
 
 /// The checkpoints of a recording, in the shared memory.
@@ -56,6 +60,8 @@ pub struct Checkpoints {
     pause: AtomicU32,
     /// Processes that could not be described, because they share memory with others or map a file shared.
     shared: AtomicU32,
+    /// How often a process has become a member of the group that shares memory, or has left it.
+    group: AtomicU32,
 }
 
 /// The checkpoints of the tree.
@@ -94,10 +100,14 @@ impl Checkpoints {
         self.copies.iter().filter_map(CopySlot::pid).collect()
     }
 
-    /// A free place for a copy, which is taken.
+    /// A free place for a copy, which is taken; `first`: for a process that has none yet.
     #[must_use]
-    pub fn new_copy(&self) -> Option<u32> {
-        let free = self.copies.iter().position(|slot| {
+    pub fn new_copy(&self, first: bool) -> Option<u32> {
+        let places = match first {
+            true => &self.copies[..FIRST_COPIES],
+            false => &self.copies[..],
+        };
+        let free = places.iter().position(|slot| {
             let took = slot
                 .pid
                 .compare_exchange(0, u32::MAX, Ordering::AcqRel, Ordering::Relaxed);
@@ -150,6 +160,11 @@ impl Checkpoints {
         self.pause.load(Ordering::Relaxed)
     }
 
+    /// A process has become a member of the group that shares memory, or leaves it.
+    pub fn group_changes(&self) {
+        self.group.fetch_add(1, Ordering::AcqRel);
+    }
+
     /// A process could not be described.
     pub fn left_out(&self) {
         self.shared.fetch_add(1, Ordering::Relaxed);
@@ -186,15 +201,38 @@ impl CopySlot {
         sys::futex_wake(&self.order, 1);
     }
 
+    /// The copy has done what it was told, or could not; it gets no order meanwhile but to end.
+    pub fn is_done(&self, well: bool) {
+        let next = match well {
+            true => order::SLEEP,
+            false => order::FAILED,
+        };
+        let (ok, fail) = (Ordering::AcqRel, Ordering::Relaxed);
+        let _ = self.order.compare_exchange(order::WRITE, next, ok, fail);
+    }
+
+    /// Whether the copy writes itself down.
+    #[must_use]
+    pub fn writes(&self) -> bool {
+        self.order.load(Ordering::Acquire) == order::WRITE
+    }
+
+    /// Whether it could not.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        self.order.load(Ordering::Acquire) == order::FAILED
+    }
+
     /// Sleeps until there is an order; looks about now and then, and ends (`None`) if nobody is there to give one.
     #[must_use]
     pub fn await_order(&self, shm: &Shm) -> Option<u32> {
         loop {
             match self.order.load(Ordering::Acquire) {
-                order::SLEEP => {}
+                sleeps @ (order::SLEEP | order::FAILED) => {
+                    sys::futex_wait(&self.order, sleeps, Some(1000));
+                }
                 order => return Some(order),
             }
-            sys::futex_wait(&self.order, order::SLEEP, Some(1000));
             if shm.need_supervisor().is_err() {
                 return None;
             }
@@ -227,8 +265,32 @@ pub struct Prologue {
     pub pages: Vec<PageRange>,
     /// The copy that is to sleep until it is wanted, and of which this tells without its pages.
     pub sleeps: Option<u32>,
-    /// The number of the next output of the tree, and of the next process.
-    pub next: (u64, u32),
+    /// How far the tree was then.
+    pub tree: TreeState,
+}
+
+/// How far the whole tree is, which other processes' copies need to know.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct TreeState {
+    /// Number of the next output.
+    pub order: u64,
+    /// Index of the next process.
+    pub processes: u32,
+    /// How often a process has become a member of the group that shares memory, or has left it: between two places
+    /// with the same number no process has written to the memory of another one that is alone at both.
+    pub group: u32,
+}
+
+impl TreeState {
+    /// How far it is now.
+    #[must_use]
+    pub fn now(shm: &Shm) -> Self {
+        Self {
+            order: shm.header().next_order.load(Ordering::Acquire),
+            processes: shm.processes(),
+            group: CHECKPOINTS.of(shm).group.load(Ordering::Acquire),
+        }
+    }
 }
 
 impl Prologue {

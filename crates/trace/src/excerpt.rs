@@ -27,6 +27,10 @@ pub struct Excerpt {
     /// The tapes end where they were cut, and not with the program.
     #[serde(default)]
     pub cut: bool,
+    /// Outputs that are not there, though later ones are: of processes that were at other places of the order when
+    /// theirs began. Each from a number up to, and without, another one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gaps: Vec<(u64, u64)>,
 }
 
 /// A process of which an excerpt begins with an image.
@@ -94,6 +98,16 @@ impl Excerpt {
         self.processes.iter().find(|p| p.process == index)
     }
 
+    /// The number of the first output from this one on that is not in a gap.
+    #[must_use]
+    pub fn output_from(&self, order: u64) -> u64 {
+        let behind = self.gaps.partition_point(|(_, to)| *to <= order);
+        match self.gaps.get(behind) {
+            Some((from, to)) if *from <= order => *to,
+            _ => order,
+        }
+    }
+
     /// The tapes that go on, and where.
     pub(crate) fn bases(&self) -> BTreeMap<TapeId, TapeMark> {
         self.tapes.iter().map(|t| (t.id(), t.mark())).collect()
@@ -120,9 +134,14 @@ impl Excerpt {
         if !tapes.iter().all(owned) {
             return Err("an excerpt with a tape of no thread");
         }
+        let ends = self.gaps.iter().flat_map(|(from, to)| [*from, *to]);
+        let gaps: Vec<u64> = [self.order].into_iter().chain(ends).collect();
+        if !gaps.is_sorted_by(|a, b| a < b) {
+            return Err("an excerpt whose missing outputs are in no order");
+        }
         let counted = self.tapes.iter().flat_map(|t| [t.offset, t.event]);
         let named = self.processes.iter().flat_map(|p| [p.work, p.event]);
-        match counted.chain(named).chain([self.order]).all(|n| n < MOST) {
+        match counted.chain(named).chain(gaps).all(|n| n < MOST) {
             true => Ok(()),
             false => Err("an excerpt that begins behind any recording"),
         }
@@ -148,7 +167,14 @@ mod tests {
             processes: vec![process(1), process(4)],
             tapes: vec![tape(1, 0), tape(1, TapeId::SCHEDULE), tape(4, 1)],
             cut: true,
+            gaps: vec![(2, 4), (7, 8)],
         }
+    }
+
+    #[test]
+    fn an_output_that_is_not_there_is_passed() {
+        let next: Vec<u64> = (1..10).map(|order| excerpt().output_from(order)).collect();
+        assert_eq!(next, [1, 4, 4, 4, 5, 6, 8, 8, 9]);
     }
 
     #[test]
@@ -166,6 +192,11 @@ mod tests {
             |e: &mut Excerpt| e.tapes[2].event = u64::MAX,
             |e: &mut Excerpt| e.processes[0].work = 1 << 62,
             |e: &mut Excerpt| e.order = u64::MAX,
+            |e: &mut Excerpt| e.order = 2,
+            |e: &mut Excerpt| e.gaps.swap(0, 1),
+            |e: &mut Excerpt| e.gaps[0].1 = 2,
+            |e: &mut Excerpt| e.gaps[1] = (4, 8),
+            |e: &mut Excerpt| e.gaps[1].1 = 1 << 62,
         ] {
             let mut bad = excerpt();
             change(&mut bad);

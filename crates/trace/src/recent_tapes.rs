@@ -7,7 +7,10 @@ use std::io;
 use zstd::bulk::{Compressor, Decompressor};
 
 use crate::chunk::COMPRESSION_LEVEL;
-use crate::event::TapeId;
+use crate::codec::Decoder;
+use crate::cursor::DecodeError;
+use crate::event::{Kind, TapeId};
+use crate::tape::TapeMark;
 
 /// Bytes of a block before it is compressed.
 const BLOCK: usize = 256 << 10;
@@ -119,6 +122,46 @@ impl RecentTapes {
             give(&unpack.decompress(&block.packed, block.raw)?)?;
         }
         give(&tape.rest)
+    }
+
+    /// Adds the numbers of the outputs on a tape behind a mark that are below a bound to `found`.
+    ///
+    /// # Errors
+    /// As [`RecentTapes::read`]; or the bytes are no events.
+    pub fn outputs(
+        &self,
+        id: TapeId,
+        from: TapeMark,
+        below: u64,
+        found: &mut Vec<u64>,
+    ) -> io::Result<()> {
+        let mut decoder = Decoder::at(from.ticks);
+        let (mut rest, mut done) = (Vec::new(), false);
+        self.read(id, from.offset, |bytes| {
+            // They are in order on a tape.
+            if done {
+                return Ok(());
+            }
+            rest.extend_from_slice(bytes);
+            let mut at = 0;
+            loop {
+                match decoder.decode(&rest[at..]) {
+                    Ok((event, length)) => {
+                        at += length;
+                        if let Kind::Syscall(call) = &event.kind
+                            && let Some(order) = call.order
+                        {
+                            done |= order >= below;
+                            found.extend((order < below).then_some(order));
+                        }
+                    }
+                    Err(DecodeError::Incomplete) => break,
+                    Err(error) => return Err(io::Error::other(error)),
+                }
+            }
+            rest.drain(..at);
+            Ok(())
+        })
     }
 }
 

@@ -71,7 +71,12 @@ pub fn generic(task: &mut Task, call: &Call) -> Result<i64> {
         temporary.patch(&mut args);
         match waits {
             true => blocking(task, call.nr, &args)?,
-            false => enter_kernel(call.nr, &args, sleeps),
+            false => {
+                if sleeps && task.traits().checkpoints {
+                    task.mode().checkpoint_before_sleep(task)?;
+                }
+                enter_kernel(call.nr, &args, sleeps)
+            }
         }
     };
     result = interrupted(task, call, result);

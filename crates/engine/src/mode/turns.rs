@@ -49,6 +49,15 @@ pub trait Turns {
         Ok(())
     }
 
+    /// The task is about to sleep in a call, and nothing of the guest's has changed. Asked of such a mode, but not where it
+    /// is asked for [`Turns::asleep`].
+    ///
+    /// # Errors
+    /// As [`Turns::asleep`].
+    fn checkpoint_before_sleep(&self, _task: &mut Task) -> Result<()> {
+        Ok(())
+    }
+
     /// The budget is used up, by a signal or by the slice; the task is at a safe point.
     ///
     /// # Errors

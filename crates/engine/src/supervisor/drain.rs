@@ -154,8 +154,8 @@ impl Drain {
             if status.is_none() {
                 self.asked_to_end |= pass_on(root);
                 self.index.iter_mut().for_each(LiveIndex::tick);
-                self.store.flight.iter_mut().for_each(Flight::tick);
             }
+            self.store.flight.iter_mut().for_each(Flight::tick);
             if let (Some(limit), None, false) = (timeout, status, timed_out)
                 && self.started.elapsed() > limit
             {

@@ -1,26 +1,33 @@
 //! A recording that keeps its last part only (the Flight Data Recorder of Xu, Bodik and Hill, ISCA 2003, in software): the
-//! tapes lie in memory, and copies of the process sleep at places on the way. What stands before the oldest copy that is
-//! needed goes. To keep what there is, that copy writes itself down, and the tapes from there on become an excerpt.
-//! Must never forget anything behind the place with which a kept recording would begin.
+//! tapes lie in memory, and copies of the processes sleep at places on the way. What stands before the oldest copies that
+//! are needed goes. To keep what there is, those copies write themselves down, and the tapes from there on become an
+//! excerpt. Must never forget anything behind the place with which a kept recording would begin.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+mod cut_choice;
+mod keeping;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use relive_trace::{
-    BeginTape, Excerpt, ImageSet, ImageWriter, IndexWriter, Manifest, Piece, RecentTapes, Summary,
-    TapeId, TraceWriter, input_path,
-};
+use relive_trace::{Decoder, Kind, Manifest, Piece, RecentTapes, Summary, TapeId};
 
-use crate::encoding;
 use crate::failure::{Failure, Result};
-use crate::image_stream::{CHECKPOINTS, Checkpoints, IncomingImage, Prologue, order};
+use crate::image_stream::{
+    CHECKPOINTS, Checkpoints, IncomingImage, Prologue, TreeState, is_image, order,
+};
+use crate::shm::ring::{RINGS, state};
 use crate::shm::{Shm, alive};
+use cut_choice::{FlightTree, SleepingCopy};
+use keeping::Keeping;
 
 /// Of the window, the time between two copies; not less than [`OFTEN`].
 const PART: u32 = 4;
 const OFTEN: Duration = Duration::from_millis(5);
 const SELDOM: Duration = Duration::from_secs(10);
+/// Of the time between two copies, the time between two looks at what is not needed any more.
+const LOOKS: u32 = 4;
 
 /// What a flight recording keeps, and where.
 #[derive(Clone, Debug)]
@@ -51,24 +58,6 @@ pub const RUNS: &str = "pid";
 /// The name of the file that answers.
 pub const ANSWER: &str = "kept";
 
-/// A copy of the process that sleeps.
-struct SleepingCopy {
-    slot: u32,
-    pid: u32,
-    taken: Instant,
-    prologue: Prologue,
-}
-
-/// A recording that is being kept: the copy writes itself down.
-struct Keeping {
-    folder: PathBuf,
-    writer: TraceWriter,
-    index: IndexWriter,
-    copy: SleepingCopy,
-    /// The copy has ended; the next look finds all that it has sent.
-    ended: bool,
-}
-
 /// The totals of a tape that has ended: events and ticks.
 type EndedTape = (u64, u64);
 
@@ -81,13 +70,17 @@ pub struct Flight {
     tapes: RecentTapes,
     ended: BTreeMap<TapeId, EndedTape>,
     pieces: Vec<Piece>,
-    incoming: BTreeMap<u32, IncomingImage>,
-    copies: VecDeque<SleepingCopy>,
+    /// Images on their way by ring, each with the number of recordings that had been begun to be kept.
+    incoming: BTreeMap<u32, (u32, IncomingImage)>,
+    tree: FlightTree,
     began: Instant,
     asked: Instant,
-    /// Something before the oldest copy has gone.
+    looked: Instant,
+    /// Something has gone that stood on tapes.
     forgot: bool,
     keeping: Option<Keeping>,
+    /// How many were begun.
+    keeps: u32,
     kept: Vec<KeptFlight>,
     /// Why the last one could not be kept.
     failure: Option<Failure>,
@@ -113,11 +106,13 @@ impl Flight {
             ended: BTreeMap::new(),
             pieces: Vec::new(),
             incoming: BTreeMap::new(),
-            copies: VecDeque::new(),
+            tree: FlightTree::default(),
             began: Instant::now(),
             asked: Instant::now(),
+            looked: Instant::now(),
             forgot: false,
             keeping: None,
+            keeps: 0,
             kept: Vec::new(),
             failure: None,
             at_end: None,
@@ -133,7 +128,25 @@ impl Flight {
     /// # Errors
     /// There is no memory.
     pub fn append(&mut self, tape: TapeId, bytes: &[u8]) -> Result<()> {
+        if tape.thread == 0 && self.tree.awaits(tape.process) {
+            self.begins(tape, bytes)?;
+        }
         self.tapes.append(tape, bytes).map_err(Failure::setup)
+    }
+
+    /// A process begins with the event at the beginning of these bytes, which are its first.
+    fn begins(&mut self, tape: TapeId, bytes: &[u8]) -> Result<()> {
+        let first = Decoder::new().decode(bytes);
+        let Ok((event, _)) = first else {
+            return Err(Failure::internal("a tape without a beginning"));
+        };
+        let parent = match event.kind {
+            Kind::Start(start) => Some(start.parent.process),
+            _ => None,
+        };
+        let parent = parent.filter(|parent| *parent < tape.process);
+        self.tree.born(tape.process, parent, Instant::now());
+        Ok(())
     }
 
     /// Pieces of the store of input, to which later events may refer.
@@ -148,55 +161,59 @@ impl Flight {
 
     /// Bytes of an image, or of what a copy says of itself. Of an image that cannot be written nothing is kept.
     pub fn take(&mut self, ring: u32, bytes: &[u8]) {
-        let index = self.keeping.as_mut().map(|keeping| &mut keeping.index);
-        let image = self.incoming.entry(ring).or_default();
-        if let Err(failure) = image.take(bytes, index) {
+        let keeps = self.keeps;
+        let fresh = || (keeps, IncomingImage::default());
+        let (number, image) = self.incoming.entry(ring).or_insert_with(fresh);
+        let keeping = self.keeping.as_mut().filter(|_| *number == keeps);
+        let taken = image.take(bytes, keeping.map(|keeping| &mut keeping.index));
+        if let Err(failure) = taken {
             self.give_up(failure);
         }
     }
 
     /// No more comes in a ring.
     pub fn ring_ended(&mut self, ring: u32) {
-        let image = self.incoming.remove(&ring);
-        if let Some(text) = image.as_ref().and_then(IncomingImage::failure) {
-            self.give_up(Failure::setup(format!(
-                "the process could not be described: {text}"
-            )));
-        }
-        let image = image.and_then(IncomingImage::finish);
-        let Some((prologue, image)) = image else {
+        let Some((number, image)) = self.incoming.remove(&ring) else {
             return;
         };
-        match (prologue.sleeps, image) {
-            (Some(slot), None) => self.is_asleep(slot, prologue),
-            (_, Some(image)) => {
-                if let Some(keeping) = self.keeping.take() {
-                    let folder = keeping.folder.clone();
-                    let done = self.finish(keeping, prologue, image);
-                    if done.is_err() {
-                        // Half of a recording is of no use.
-                        let _ = std::fs::remove_dir_all(folder);
-                    }
-                    self.note(done);
+        let is_kept = number == self.keeps;
+        if let Some(text) = image.failure().filter(|_| is_kept) {
+            self.give_up(Failure::setup(format!(
+                "a process could not be described: {text}"
+            )));
+        }
+        match image.finish() {
+            Some((prologue, None)) => self.is_asleep(&prologue),
+            Some((prologue, Some(image))) if is_kept => {
+                if let Some(keeping) = &mut self.keeping {
+                    keeping.has_come(prologue, image);
                 }
+                self.finish_keeping();
             }
-            (None, None) => {}
+            Some(_) | None => {}
         }
     }
 
-    fn is_asleep(&mut self, slot: u32, prologue: Prologue) {
+    fn is_asleep(&mut self, prologue: &Prologue) {
+        let Some(slot) = prologue.sleeps else {
+            return;
+        };
         let pid = self.checkpoints().copy(slot).and_then(|copy| copy.pid());
+        let begins = prologue.state.begins();
         if let Some(pid) = pid {
-            self.copies.push_back(SleepingCopy {
+            let copy = SleepingCopy {
                 slot,
                 pid,
                 taken: Instant::now(),
-                prologue,
-            });
+                tree: prologue.tree,
+                threads: begins.threads,
+                marks: prologue.state.marks(),
+            };
+            self.tree.add_copy(begins.process, copy);
         }
     }
 
-    /// Looks after the copies: asks for the next one, lets those go that are not needed, and with them what stands on
+    /// Looks after the copies: asks for the next ones, lets those go that are not needed, and with them what stands on
     /// tapes before. Answers who asks for what there is.
     pub fn tick(&mut self) {
         let every = (self.plan.window / PART).clamp(OFTEN, SELDOM);
@@ -204,55 +221,79 @@ impl Flight {
             self.asked = Instant::now();
             self.checkpoints().want();
         }
-        self.drop_dead();
-        if self.keeping.is_none() {
+        if self.keeping.is_some() {
+            self.check_keeping();
+            return;
+        }
+        if self.looked.elapsed() >= every / LOOKS {
+            self.looked = Instant::now();
+            self.look();
             self.trim();
         }
-        if self.keeping.is_none() && std::fs::remove_file(self.work.join(ASKED)).is_ok() {
+        if std::fs::remove_file(self.work.join(ASKED)).is_ok() {
             self.keep();
         }
     }
 
-    fn drop_dead(&mut self) {
+    /// Looks which processes and which copies there are.
+    fn look(&mut self) {
+        let now = Instant::now();
+        let tree = TreeState::now(&self.shm);
+        self.tree.number(tree.processes, now);
+        let left = self.tree.look(&self.living(), tree, self.plan.window, now);
+        self.end(left);
         let checkpoints = CHECKPOINTS.of(&self.shm);
-        self.copies.retain(|copy| {
+        self.tree.retain_copies(|copy| {
             let lives = alive(copy.pid);
             if !lives && let Some(slot) = checkpoints.copy(copy.slot) {
                 slot.leave();
             }
             lives
         });
-        let gone = |keeping: &Keeping| !alive(keeping.copy.pid);
-        if let Some(keeping) = self.keeping.as_mut().filter(|keeping| gone(keeping)) {
-            if keeping.ended {
-                self.give_up(Failure::setup(
-                    "the copy of the process that was to be kept is gone: memory may be short",
-                ));
-            } else {
-                keeping.ended = true;
+    }
+
+    /// The processes of which more may come.
+    fn living(&self) -> BTreeSet<u32> {
+        let used = self.shm.header().rings_used.load(Ordering::Acquire);
+        let rings = (0..used.min(RINGS as u32)).filter(|i| {
+            let ring = self.shm.ring(*i);
+            ring.state.load(Ordering::Acquire) != state::FREE
+        });
+        let tapes = rings.map(|i| self.shm.tape(i));
+        tapes
+            .filter(|id| !is_image(*id))
+            .map(|id| id.process)
+            .collect()
+    }
+
+    fn end(&self, copies: impl IntoIterator<Item = SleepingCopy>) {
+        for copy in copies {
+            if let Some(slot) = self.checkpoints().copy(copy.slot) {
+                slot.give(order::END);
             }
         }
     }
 
+    /// The time since which all is to be kept; `None`: the program has not run so long.
+    fn since(&self) -> Option<Instant> {
+        // A process may take long to end behind its last event.
+        let now = self.tree.over().unwrap_or_else(Instant::now);
+        let since = now.checked_sub(self.plan.window)?;
+        (since > self.began).then_some(since)
+    }
+
     fn trim(&mut self) {
-        let old = self
-            .copies
-            .iter()
-            .rposition(|copy| copy.taken.elapsed() >= self.plan.window);
-        let Some(old) = old else {
+        let cut = self.since().and_then(|at| self.tree.choose(at, true));
+        let Some(cut) = cut else {
             return;
         };
-        for copy in self.copies.drain(..old).collect::<Vec<_>>() {
-            if let Some(slot) = CHECKPOINTS.of(&self.shm).copy(copy.slot) {
-                slot.give(order::END);
-            }
-        }
-        if let Some(first) = self.copies.front() {
-            let (places, needed) = (places(&first.prologue), needed(&first.prologue));
-            self.tapes.forget(&places, &needed);
-            self.ended.retain(|id, _| needed(*id));
-            self.forgot = true;
-        }
+        let places = keeping::places(&self.tree, &cut);
+        let (tree, ended) = (&self.tree, &mut self.ended);
+        self.tapes.forget(&places, |id| tree.needs(&cut, id));
+        ended.retain(|id, _| tree.needs(&cut, *id));
+        let left = self.tree.trim(&cut);
+        self.end(left);
+        self.forgot = true;
     }
 
     /// The program has ended so; what there is is kept if it is wanted.
@@ -270,27 +311,11 @@ impl Flight {
 
     /// Lets all copies go. What was kept, and why the last one was not.
     pub fn close(mut self) -> (Vec<KeptFlight>, Option<Failure>) {
-        for copy in std::mem::take(&mut self.copies) {
-            if let Some(slot) = self.checkpoints().copy(copy.slot) {
-                slot.give(order::END);
-            }
-        }
+        let all: Vec<SleepingCopy> = self.tree.copies().cloned().collect();
+        self.end(all);
         // Nobody needs it any more.
         let _ = std::fs::remove_dir_all(&self.work);
-        (self.kept, self.failure)
-    }
-
-    /// Begins to keep what there is.
-    fn keep(&mut self) {
-        let begun = self.begin_keeping();
-        match begun {
-            Ok(Some(keeping)) => self.keeping = Some(keeping),
-            Ok(None) => {
-                let done = self.whole();
-                self.note(done);
-            }
-            Err(failure) => self.note(Err(failure)),
-        }
+        (self.kept, self.failure.take())
     }
 
     fn folder(&self) -> PathBuf {
@@ -302,147 +327,6 @@ impl Flight {
                 name.push(format!(".{}", n + 1));
                 name.into()
             }
-        }
-    }
-
-    /// Wakes the oldest copy; `None`: everything is here from the program's beginning on.
-    fn begin_keeping(&mut self) -> Result<Option<Keeping>> {
-        if !self.forgot {
-            return Ok(None);
-        }
-        let Some(copy) = self.copies.pop_front() else {
-            return Err(Failure::setup(
-                "nothing can be kept: all copies of the process are gone. Memory may be short",
-            ));
-        };
-        let folder = self.folder();
-        let writer =
-            TraceWriter::create(&folder, &self.manifest.of_excerpt()).map_err(Failure::setup)?;
-        let index = IndexWriter::create(&folder, ImageSet::Begin).map_err(Failure::setup)?;
-        if let Some(slot) = self.checkpoints().copy(copy.slot) {
-            slot.give(order::WRITE);
-        }
-        Ok(Some(Keeping {
-            folder,
-            writer,
-            index,
-            copy,
-            ended: false,
-        }))
-    }
-
-    /// Keeps everything from the program's beginning on.
-    fn whole(&mut self) -> Result<KeptFlight> {
-        let folder = self.folder();
-        let mut writer = TraceWriter::create(&folder, &self.manifest).map_err(Failure::setup)?;
-        self.write(&mut writer, &BTreeMap::new())?;
-        match &self.at_end {
-            Some(summary) => writer.finish(Some(summary)).map(drop),
-            // It is cut off there, as that of a recorder that was killed.
-            None => writer.flush_all(),
-        }
-        .map_err(Failure::setup)?;
-        Ok(KeptFlight {
-            folder,
-            span: self.began.elapsed(),
-            whole: true,
-        })
-    }
-
-    fn write(&self, writer: &mut TraceWriter, from: &BTreeMap<TapeId, u64>) -> Result<()> {
-        writer.add_pieces(&self.pieces).map_err(Failure::setup)?;
-        let no = |e: std::io::Error| Failure::setup(format!("a recording cannot be kept: {e}"));
-        std::fs::copy(input_path(&self.work), input_path(writer.directory())).map_err(no)?;
-        let (theirs, ours) = (relive_trace::FileStore::new(&self.work), writer.files());
-        for id in theirs.ids().map_err(Failure::setup)? {
-            ours.take(id, &theirs).map_err(Failure::setup)?;
-        }
-        // Schedules last: before each turn all earlier events are there.
-        let (schedules, others): (Vec<_>, Vec<_>) =
-            self.tapes.ids().partition(|id| id.is_schedule());
-        for id in others.into_iter().chain(schedules) {
-            let place = from.get(&id).copied().unwrap_or(0);
-            self.tapes
-                .read(id, place, |bytes| {
-                    writer.append(id, bytes).map_err(std::io::Error::other)
-                })
-                .map_err(no)?;
-        }
-        Ok(())
-    }
-
-    /// Puts the recording together whose first image has come.
-    fn finish(
-        &self,
-        keeping: Keeping,
-        prologue: Prologue,
-        mut image: ImageWriter,
-    ) -> Result<KeptFlight> {
-        let Keeping {
-            folder,
-            mut writer,
-            mut index,
-            copy,
-            ..
-        } = keeping;
-        let state = &prologue.state;
-        let marks = state.marks();
-        let excerpt = Excerpt {
-            images: index.number(),
-            order: prologue.next.0,
-            processes: vec![state.begins()],
-            tapes: marks
-                .iter()
-                .map(|(id, mark)| BeginTape::new(*id, *mark))
-                .collect(),
-            cut: self.at_end.is_none(),
-        };
-        image.describe(prologue.head(0), encoding::to_bytes(state));
-        image.finish(&mut index).map_err(Failure::setup)?;
-        self.write(&mut writer, &places(&prologue))?;
-        index.finish().map_err(Failure::setup)?;
-        writer.begins(excerpt);
-        let span = copy.taken.elapsed();
-        let summary = self
-            .at_end
-            .as_ref()
-            .map(|whole| self.part(whole, &prologue, span));
-        writer.finish(summary.as_ref()).map_err(Failure::setup)?;
-        Ok(KeptFlight {
-            folder,
-            span,
-            whole: false,
-        })
-    }
-
-    /// The totals of the part behind a copy.
-    fn part(&self, whole: &Summary, prologue: &Prologue, span: Duration) -> Summary {
-        let marks = prologue.state.marks();
-        let needed = needed(prologue);
-        let mut part = Summary {
-            events: 0,
-            ticks: 0,
-            threads: 0,
-            processes: 0,
-            wall_ms: span.as_millis() as u64,
-            ..whole.clone()
-        };
-        let mut processes = BTreeSet::new();
-        for (id, (events, ticks)) in self.ended.iter().filter(|(id, _)| needed(**id)) {
-            let before = marks.get(id).copied().unwrap_or_default();
-            part.events += events.saturating_sub(before.event);
-            part.ticks += ticks.saturating_sub(before.ticks);
-            part.threads += 1;
-            processes.insert(id.process);
-        }
-        part.processes = processes.len() as u64;
-        part
-    }
-
-    fn give_up(&mut self, failure: Failure) {
-        if let Some(keeping) = self.keeping.take() {
-            let _ = std::fs::remove_dir_all(&keeping.folder);
-            self.note(Err(failure));
         }
     }
 
@@ -458,24 +342,5 @@ impl Flight {
             Ok(kept) => self.kept.push(kept),
             Err(failure) => self.failure = Some(failure),
         }
-    }
-}
-
-/// Where the tapes go on behind a copy.
-fn places(prologue: &Prologue) -> BTreeMap<TapeId, u64> {
-    let marks = prologue.state.marks();
-    marks
-        .into_iter()
-        .map(|(id, mark)| (id, mark.offset))
-        .collect()
-}
-
-/// Which tapes a replay needs that begins with a copy: those that go on, and those that began later.
-fn needed(prologue: &Prologue) -> impl Fn(TapeId) -> bool + use<> {
-    let (begins, next) = (prologue.state.begins(), prologue.next.1);
-    let there = places(prologue);
-    move |id: TapeId| match id.process == begins.process {
-        true => there.contains_key(&id) || id.is_schedule() || id.thread >= begins.threads,
-        false => id.process >= next,
     }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use relive_host::sys;
-use relive_trace::{ExitStatus, Trace, TraceWriter};
+use relive_trace::{Excerpt, ExitStatus, Trace, TraceWriter};
 
 use super::children::{has_children, inherit_orphans, kill, reap, reap_all, start};
 use super::drain::Drain;
@@ -140,7 +140,7 @@ pub fn replay_into(
     CONCURRENCY.of(&shm).begin();
     if let Some(excerpt) = &manifest.excerpt {
         let next = &shm.header().next_order;
-        next.store(excerpt.order, Ordering::Release);
+        next.store(excerpt.output_from(excerpt.order), Ordering::Release);
     }
     if exact.is_some() || options.parallel {
         ordered_sites::give(&shm, &manifest);
@@ -206,7 +206,10 @@ pub fn replay_into(
     }
     let events = shm.header().events.load(Ordering::Relaxed);
     // The tape of a process that was killed from outside does not say so; the manifest does.
+    let first = |excerpt: &Excerpt| excerpt.process(0).is_some();
     let status = match manifest.summary.map(|s| s.exit) {
+        // The program's first process had ended before the excerpt begins.
+        Some(exit) if !manifest.excerpt.as_ref().is_none_or(first) => EndStatus::from(exit),
         Some(ExitStatus::Signal(s)) if status == EndStatus::Code(0) => EndStatus::Signal(s),
         Some(ExitStatus::Code(c)) if status == EndStatus::Code(0) => EndStatus::Code(c),
         _ => status,

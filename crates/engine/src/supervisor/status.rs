@@ -1,5 +1,7 @@
 //! How a program ended. Nothing here may end a process.
 
+use relive_trace::ExitStatus;
+
 /// How a program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndStatus {
@@ -17,6 +19,15 @@ impl EndStatus {
             Self::Signal(libc::WTERMSIG(status))
         } else {
             Self::Code(libc::WEXITSTATUS(status))
+        }
+    }
+}
+
+impl From<ExitStatus> for EndStatus {
+    fn from(exit: ExitStatus) -> Self {
+        match exit {
+            ExitStatus::Code(code) => Self::Code(code),
+            ExitStatus::Signal(signal) => Self::Signal(signal),
         }
     }
 }

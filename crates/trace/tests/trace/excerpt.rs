@@ -94,6 +94,7 @@ fn excerpt_of(
         processes: vec![process],
         tapes: vec![BeginTape::new(TAPE, from)],
         cut: to.is_some(),
+        gaps: Vec::new(),
     });
     let summary = summary();
     writer.finish(to.is_none().then_some(&summary)).unwrap();

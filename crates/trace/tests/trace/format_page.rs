@@ -52,6 +52,7 @@ fn every_field_of_the_manifest_is_described() {
         processes: Vec::new(),
         tapes: Vec::new(),
         cut: false,
+        gaps: vec![(31, 33)],
     });
     let json = serde_json::to_value(&manifest).unwrap();
     let fields = json.as_object().unwrap();

@@ -157,6 +157,15 @@ pub fn alone() -> bool {
     with(|s| s.follow.is_some())
 }
 
+/// The number of the next output that is there, from this one on.
+#[must_use]
+pub fn output_from(order: u64) -> u64 {
+    with(|s| {
+        let excerpt = &s.trace.manifest().excerpt;
+        excerpt.as_ref().map_or(order, |e| e.output_from(order))
+    })
+}
+
 /// Opens the tape of a task; where the replay linearises, with the exact one that it becomes.
 ///
 /// # Errors

@@ -59,7 +59,7 @@ pub fn replay(task: &mut Task, call: &Call, answer: &Answer) -> Result<()> {
         // where this is missing.
         write_all(i32::from(answer.stream), &bytes)?;
     }
-    turn.store(order + 1, Ordering::Release);
+    turn.store(hook_state::output_from(order + 1), Ordering::Release);
     shm.header().wake.fetch_add(1, Ordering::AcqRel);
     sys::futex_wake(&shm.header().wake, u32::MAX >> 1);
     Ok(())

@@ -14,10 +14,9 @@ use super::checkpointing::Checkpointing;
 use super::copy_of_itself::{self, CopyPlan, SHARED_MAX, shared_bytes};
 use super::resting::RestingPlace;
 use crate::failure::Result;
-use crate::image_stream::{CHECKPOINTS, is_image};
+use crate::image_stream::{CHECKPOINTS, TreeState};
 use crate::sharing::processes::{PROCESSES, standing};
-use crate::shm::ring::{RINGS, state};
-use crate::shm::{Shm, alive};
+use crate::shm::Shm;
 use crate::tape::Tape;
 use crate::task::Task;
 
@@ -48,11 +47,50 @@ impl Serial {
         let Some(own) = &self.checkpoints else {
             return Ok(());
         };
-        let all = CHECKPOINTS.of(&self.shm);
-        let wanted = all.wanted();
-        if wanted == own.last() || !self.is_describable(task, own) {
+        let wanted = CHECKPOINTS.of(&self.shm).wanted();
+        let settled = task.exact && task.steps == 0;
+        if wanted == own.last() || !settled || !self.is_describable(task, own) {
             return Ok(());
         }
+        let Some(place) = self.place_of_copy(task, own, wanted) else {
+            return Ok(());
+        };
+        // The thread gives its turn to itself: so readings of clocks are on its tape, and the position has a name.
+        task.record(Kind::Switch { steps: 0 })?;
+        own.progress()
+            .leaves(self.shm, task, RestingPlace::Switch(0));
+        self.turn(task, None)?;
+        self.copy_process(task, own, place, false);
+        Ok(())
+    }
+
+    /// The same of a thread that is about to sleep in a call, where copies sleep until they are wanted: it may be long
+    /// before its process comes to a safe point again, and what it has done would have to be kept as long. So a process
+    /// without a copy makes one too.
+    ///
+    /// # Errors
+    /// A note on the tape is lost.
+    pub(super) fn make_checkpoint_before_sleep(&self, task: &mut Task) -> Result<()> {
+        let Some(own) = &self.checkpoints else {
+            return Ok(());
+        };
+        let all = CHECKPOINTS.of(&self.shm);
+        let wanted = all.wanted();
+        let asked = wanted != own.last() || !own.has_copy();
+        if !all.sleep() || !asked || !self.is_describable(task, own) {
+            return Ok(());
+        }
+        let Some(place) = self.place_of_copy(task, own, wanted) else {
+            return Ok(());
+        };
+        task.flush_readings()?;
+        self.copy_process(task, own, place, true);
+        Ok(())
+    }
+
+    /// Takes a place for a copy of the process; `None`: it can have no copy now. `Some(None)`: the copy will not sleep.
+    fn place_of_copy(&self, task: &Task, own: &Checkpointing, wanted: u32) -> Option<Option<u32>> {
+        let all = CHECKPOINTS.of(&self.shm);
         own.made(wanted);
         tracing::debug!(target: "checkpoint", "checkpoint {wanted} of {}", task.id());
         // A child that is forked behind a sleeping copy would have no memory in common with what the copy describes: that
@@ -61,25 +99,20 @@ impl Serial {
         let alone = shared <= SHARED_MAX && (common == 0 || !all.sleep());
         if self.others_write() || !alone {
             all.left_out();
-            return Ok(());
+            return None;
         }
-        let copy = match all.sleep() {
-            false => None,
-            // A copy among others could not be told from which place on each of them is needed.
-            true if !self.is_sole() => {
-                all.left_out();
-                return Ok(());
-            }
-            true => match all.new_copy() {
-                None => return Ok(()),
-                copy => copy,
-            },
-        };
-        // The thread gives its turn to itself: so readings of clocks are on its tape, and the position has a name.
-        task.record(Kind::Switch { steps: 0 })?;
-        own.progress()
-            .leaves(self.shm, task, RestingPlace::Switch(0));
-        self.turn(task, None)?;
+        if !all.sleep() {
+            return Some(None);
+        }
+        let place = all.new_copy(!own.has_copy())?;
+        own.copied();
+        Some(Some(place))
+    }
+
+    /// Copies the process; its turn is that of the task.
+    fn copy_process(&self, task: &mut Task, own: &Checkpointing, copy: Option<u32>, in_call: bool) {
+        // Another process's copy cannot read those that are in this thread's processor.
+        task.ctx.vectors_mut();
         task.segments = Segments::stored();
         let began = Instant::now();
         let (process, schedule) = {
@@ -96,13 +129,10 @@ impl Serial {
             let mut progress = own.progress();
             (progress.at(self.shm, task), progress.left.clone())
         };
-        let header = self.shm.header();
         let plan = CopyPlan {
             copy,
-            next: (
-                header.next_order.load(Ordering::Acquire),
-                self.shm.processes(),
-            ),
+            tree: TreeState::now(&self.shm),
+            in_call,
             shm: self.shm,
             elapsed,
             left,
@@ -113,32 +143,14 @@ impl Serial {
             resting: resting.collect(),
         };
         copy_of_itself::make(task, &plan);
-        all.paused(began.elapsed().as_micros());
-        Ok(())
-    }
-
-    /// Whether the process is the only one of the tree that lives.
-    fn is_sole(&self) -> bool {
-        let process = self.schedule().process;
-        let used = self.shm.header().rings_used.load(Ordering::Acquire);
-        let other = |i: u32| {
-            let ring = self.shm.ring(i);
-            let id = self.shm.tape(i);
-            let active = matches!(
-                ring.state.load(Ordering::Acquire),
-                state::ACTIVE | state::CLAIMED
-            );
-            active
-                && id.process != process
-                && !is_image(id)
-                && alive(ring.pid.load(Ordering::Acquire))
-        };
-        self.shm.all_born().is_some() && !(0..used.min(RINGS as u32)).any(other)
+        CHECKPOINTS
+            .of(&self.shm)
+            .paused(began.elapsed().as_micros());
     }
 
     /// Whether the descriptions tell all of the process, at the place where the task is.
     fn is_describable(&self, task: &Task, own: &Checkpointing) -> bool {
-        let settled = task.exact && task.steps == 0 && task.ctx.pending == 0;
+        let settled = task.ctx.pending == 0;
         let plain = task.vforked.is_none() && !task.lodges && task.traced.is_none() && !task.looks;
         let here = !crate::ids::may_differ() && !CHECKPOINTS.of(&self.shm).may_be_adopted();
         if !settled || !plain || !here || !self.baton.has_room() {

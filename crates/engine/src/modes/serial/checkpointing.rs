@@ -1,7 +1,7 @@
 //! The state of a recorded process that is to have checkpoints ([`super::checkpoint`]). It is the holder of the baton's
 //! alone.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use super::progress::RecordedProgress;
@@ -15,6 +15,8 @@ use crate::shm::Shm;
 pub struct Checkpointing {
     /// The number of the last one that was made, or could not be.
     last: AtomicU32,
+    /// It has had a copy that sleeps.
+    copied: AtomicBool,
     /// The threads without the baton.
     pub resting: RestingTasks,
     progress: Mutex<RecordedProgress>,
@@ -50,6 +52,16 @@ impl Checkpointing {
         self.last.store(number, Ordering::Relaxed);
     }
 
+    /// Whether the process has had a copy that sleeps.
+    pub fn has_copy(&self) -> bool {
+        self.copied.load(Ordering::Relaxed)
+    }
+
+    /// It has one now.
+    pub fn copied(&self) {
+        self.copied.store(true, Ordering::Relaxed);
+    }
+
     /// Where the first stack of the program began.
     pub fn stack(&self) -> u64 {
         self.stack.load(Ordering::Relaxed)
@@ -62,6 +74,7 @@ impl Checkpointing {
 
     /// The process is a forked child.
     pub fn start_over(&self) {
+        self.copied.store(false, Ordering::Relaxed);
         self.resting.all().clear();
         self.progress().is_child();
     }

@@ -16,12 +16,13 @@ use crate::brief_process;
 use crate::elapsed::Elapsed;
 use crate::failure::{Failure, Result};
 use crate::guide::point::Point;
-use crate::image_stream::{CHECKPOINTS, Prologue, order, ring_of, send_failure};
+use crate::image_stream::{CHECKPOINTS, Prologue, TreeState, order, ring_of, send_failure};
 use crate::memory::plain_memory::MemoryState;
 use crate::session_state::{ReplayedState, SessionState, ThreadState, TrackState};
 use crate::shm::Shm;
 use crate::tape::TapeState;
 use crate::task::Task;
+use crate::task::plain_task::TaskState;
 
 /// What the copy cannot read any more: the process goes on meanwhile.
 pub struct CopyPlan {
@@ -29,8 +30,10 @@ pub struct CopyPlan {
     pub shm: Shm,
     /// The place in which the copy sleeps until it is wanted; `None`: it writes itself down at once.
     pub copy: Option<u32>,
-    /// The number of the next output of the tree, and of the next process.
-    pub next: (u64, u32),
+    /// How far the tree is.
+    pub tree: TreeState,
+    /// The task that makes the checkpoint stands at a call in which it is about to sleep.
+    pub in_call: bool,
     /// The past of the process.
     pub elapsed: Elapsed,
     /// Where each thread last gave its turn away.
@@ -160,20 +163,19 @@ fn run(task: &Task, plan: &CopyPlan, separated: Option<&Separated>) -> ! {
             sys::exit_group(0);
         }
     }
+    // A page that cannot be read, as those behind a file's end, is found by its fault.
+    set_mask(Mask::all_async());
     // SAFETY: signals to the guest's group are none to the copy.
     unsafe { sys::syscall(libc::SYS_setsid as u64, [0; 6]) };
     if let Some(number) = plan.copy {
         let slot = CHECKPOINTS.of(&plan.shm).copy(number);
         slot.inspect(|slot| slot.is(std::process::id()));
-        let told = announce(task, plan);
-        let order = slot
-            .filter(|_| told.is_ok())
-            .and_then(|slot| slot.await_order(&plan.shm));
-        if order != Some(order::WRITE) {
-            slot.inspect(|slot| slot.leave());
-            sys::exit_group(0)
+        let slot = slot.filter(|_| announce(task, plan).is_ok());
+        while let Some(slot) = slot
+            && slot.await_order(&plan.shm) == Some(order::WRITE)
+        {
+            slot.is_done(write_in_child(task, plan));
         }
-        let _ = write(task, plan);
         slot.inspect(|slot| slot.leave());
         sys::exit_group(0)
     }
@@ -193,6 +195,21 @@ fn announce(task: &Task, plan: &CopyPlan) -> Result<()> {
     into_ring(task, plan, |ring| {
         told.send(plan.shm, ring, |_, _| Ok(Vec::new()))
     })
+}
+
+/// Another copy writes the image: this one may be wanted once more. Says whether it has done so.
+fn write_in_child(task: &Task, plan: &CopyPlan) -> bool {
+    // SAFETY: the copy has one thread.
+    let pid = unsafe { libc::fork() };
+    if pid == 0 {
+        sys::exit_group(i32::from(write(task, plan).is_err()));
+    }
+    let mut status = -1;
+    // SAFETY: waits for the child, and writes its status.
+    while unsafe { libc::waitpid(pid, &raw mut status, 0) } < 0
+        && std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted
+    {}
+    status == 0
 }
 
 fn write(task: &Task, plan: &CopyPlan) -> Result<()> {
@@ -230,16 +247,25 @@ fn image(task: &Task, plan: &CopyPlan) -> Result<Prologue> {
 /// The description without the memory's content; its checksum is that of the registers alone.
 fn describe(task: &Task, plan: &CopyPlan) -> Result<Prologue> {
     let mut sum = task.sum();
-    let mut threads = vec![thread(task, false, plan.current)];
+    let mut current = thread(task, plan.current);
+    if plan.in_call {
+        before_call(&mut current.task);
+    }
+    let mut threads = vec![current];
     for (resting, mark) in &plan.resting {
         // SAFETY: this is a copy of the process, in which no other thread runs.
         let other = unsafe { resting.task() };
         sum = sum.wrapping_add(other.sum());
-        let mut described = thread(other, resting.place == RestingPlace::Call, *mark);
-        (described.task.steps, described.task.exact) = match resting.place {
-            RestingPlace::Call | RestingPlace::Start => (0, true),
-            RestingPlace::Switch(steps) => (steps, true),
-        };
+        let mut described = thread(other, *mark);
+        let state = &mut described.task;
+        match resting.place {
+            RestingPlace::Call => {
+                before_call(state);
+                state.parked = true;
+            }
+            RestingPlace::Start => (state.steps, state.exact) = (0, true),
+            RestingPlace::Switch(steps) => (state.steps, state.exact) = (steps, true),
+        }
         threads.push(described);
     }
     let mut map = task.machine().memory().capture();
@@ -283,7 +309,7 @@ fn describe(task: &Task, plan: &CopyPlan) -> Result<Prologue> {
         state,
         pages: Vec::new(),
         sleeps: None,
-        next: plan.next,
+        tree: plan.tree,
     })
 }
 
@@ -305,11 +331,20 @@ fn as_followed(map: &mut MemoryState) -> BTreeMap<u64, u64> {
 }
 
 /// A thread as a replay has it at its place.
-fn thread(task: &Task, parked: bool, mark: TapeMark) -> ThreadState {
+fn thread(task: &Task, mark: TapeMark) -> ThreadState {
     let mut state = task.capture_recorded();
-    state.parked = parked;
+    state.parked = false;
     ThreadState {
         task: state,
         tape: Some(TapeState::at(mark)),
+    }
+}
+
+/// A replay has not begun the call in which the thread is here: it stands at it.
+fn before_call(state: &mut TaskState) {
+    (state.steps, state.exact) = (0, true);
+    // The mask that the call has for itself.
+    if let Some(mask) = state.signals.saved_mask.take() {
+        state.signals.mask = mask;
     }
 }

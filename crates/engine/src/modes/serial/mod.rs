@@ -240,6 +240,7 @@ impl Outcomes for Serial {
 impl Turns for Serial {
     fn asleep(&self, task: &mut Task, enter: &mut dyn FnMut() -> i64) -> Result<i64> {
         self.sleeps_again(task)?;
+        self.make_checkpoint_before_sleep(task)?;
         let (result, taken) = self.asleep_unlogged(task, enter)?;
         self.taken_back(task, taken)?;
         Ok(result)
@@ -263,6 +264,10 @@ impl Turns for Serial {
 
     fn checkpoint(&self, task: &mut Task) -> Result<()> {
         self.make_checkpoint(task)
+    }
+
+    fn checkpoint_before_sleep(&self, task: &mut Task) -> Result<()> {
+        self.make_checkpoint_before_sleep(task)
     }
 
     fn end_budget(&self, task: &mut Task) -> Result<Flow> {

@@ -54,6 +54,7 @@ pub fn make_excerpt(
         processes: begins.iter().map(|at| at.state.begins()).collect(),
         tapes: Vec::new(),
         cut: end.is_some(),
+        gaps: others::gaps(trace, order),
     };
     let marks: BTreeMap<TapeId, TapeMark> = begins.iter().flat_map(|at| at.state.marks()).collect();
     excerpt.tapes = marks

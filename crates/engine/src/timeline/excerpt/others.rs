@@ -26,6 +26,13 @@ pub struct BeginCut {
     pub order: u64,
 }
 
+/// The outputs from a number on that the recording itself lacks.
+pub fn gaps(trace: &Trace, order: u64) -> Vec<(u64, u64)> {
+    let base = trace.manifest().excerpt.iter();
+    let gaps = base.flat_map(|excerpt| excerpt.gaps.iter().copied());
+    gaps.filter(|(from, _)| *from > order).collect()
+}
+
 /// Tries to cut all processes between two outputs.
 const TRIES: usize = 16;
 

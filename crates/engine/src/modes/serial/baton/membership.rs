@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use super::{Baton, Predecessor, Taken};
 use crate::failure::{Failure, Result};
 use crate::ids;
+use crate::image_stream::CHECKPOINTS;
 use crate::sharing::changes::{CHANGES, FileRange, Since};
 use crate::sharing::group::{GROUP, Group, Keepers};
 use crate::sharing::processes::{MAX, PROCESSES, ProcessSlot, standing};
@@ -89,6 +90,7 @@ impl Baton {
         if let Some(slot) = self.slot()
             && slot.become_private() == standing::MEMBER
         {
+            CHECKPOINTS.of(&self.shm).group_changes();
             self.release_group(task);
         }
     }
@@ -169,6 +171,7 @@ impl Baton {
         slot.programs.fetch_add(1, Ordering::AcqRel);
         slot.turns.store(turn + 1, Ordering::Release);
         if member {
+            CHECKPOINTS.of(&self.shm).group_changes();
             let keepers = [ids::process(), 0];
             group.release(self.process(), keepers, turn, |ids| {
                 self.among().choose(ids)
@@ -226,6 +229,7 @@ impl Baton {
         // The first turn as a member is logged in any case: others follow the one before.
         if let Some(slot) = self.slot() {
             slot.become_one(standing::MEMBER);
+            CHECKPOINTS.of(&self.shm).group_changes();
         }
         Ok(Some(before.unwrap_or(self.present())))
     }

@@ -1,0 +1,284 @@
+//! The processes of a flight recording, their copies, and which copies agree: a recording can begin with one copy of each
+//! process if a child is made by the part that follows its parent's copy, or has a copy itself, and never both. Must
+//! never choose copies between which a process has written to the memory of another.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::{Duration, Instant};
+
+use relive_trace::{TapeId, TapeMark};
+
+use crate::image_stream::TreeState;
+
+/// A process that has a number is born within this time, or has died before its first event.
+const BIRTH: Duration = Duration::from_secs(10);
+
+/// A copy of a process that sleeps.
+#[derive(Clone, Debug)]
+pub struct SleepingCopy {
+    /// Where it gets its orders.
+    pub slot: u32,
+    /// Its kernel id.
+    pub pid: u32,
+    /// When it was made, or a little later.
+    pub taken: Instant,
+    /// How far the tree was.
+    pub tree: TreeState,
+    /// The process's threads have indexes below this one; those above began later.
+    pub threads: u32,
+    /// Where the process's tapes go on.
+    pub marks: BTreeMap<TapeId, TapeMark>,
+}
+
+/// Where a kept recording begins with a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProcessBegins {
+    /// With its birth.
+    Whole,
+    /// With its copy of this index.
+    AtCopy(usize),
+    /// It had ended before.
+    Gone,
+}
+
+/// Where it begins with each process.
+pub type FlightCut = BTreeMap<u32, ProcessBegins>;
+
+/// A process as far as it is known.
+struct FlightProcess {
+    parent: Option<u32>,
+    /// Its first event is here.
+    born: bool,
+    known: Instant,
+    ended: Option<(Instant, TreeState)>,
+    copies: VecDeque<SleepingCopy>,
+    /// Something of its tapes has gone.
+    trimmed: bool,
+}
+
+/// See the module.
+#[derive(Default)]
+pub struct FlightTree {
+    processes: BTreeMap<u32, FlightProcess>,
+    /// All of lower indexes have been known.
+    numbered: u32,
+    /// Processes that had ended have gone; all their outputs have lower numbers.
+    gone_order: u64,
+}
+
+impl FlightTree {
+    fn process(&mut self, index: u32, now: Instant) -> &mut FlightProcess {
+        let fresh = || FlightProcess {
+            parent: None,
+            born: false,
+            known: now,
+            ended: None,
+            copies: VecDeque::new(),
+            trimmed: false,
+        };
+        self.processes.entry(index).or_insert_with(fresh)
+    }
+
+    /// So many processes have numbers by now.
+    pub fn number(&mut self, processes: u32, now: Instant) {
+        for index in self.numbered..processes {
+            self.process(index, now);
+        }
+        self.numbered = self.numbered.max(processes);
+    }
+
+    /// The first event of a process has come.
+    pub fn born(&mut self, index: u32, parent: Option<u32>, now: Instant) {
+        let process = self.process(index, now);
+        (process.parent, process.born) = (parent, true);
+    }
+
+    /// Whether the first event of a process is still to come.
+    pub fn awaits(&self, index: u32) -> bool {
+        self.processes
+            .get(&index)
+            .is_none_or(|process| !process.born)
+    }
+
+    /// A process has a copy that sleeps.
+    pub fn add_copy(&mut self, index: u32, copy: SleepingCopy) {
+        let now = copy.taken;
+        self.process(index, now).copies.push_back(copy);
+    }
+
+    /// When the last process ended, if all have.
+    pub fn over(&self) -> Option<Instant> {
+        let ends = self.processes.values().map(|p| Some(p.ended?.0));
+        ends.collect::<Option<Vec<_>>>()?.into_iter().max()
+    }
+
+    /// All copies.
+    pub fn copies(&self) -> impl Iterator<Item = &SleepingCopy> {
+        self.processes.values().flat_map(|p| &p.copies)
+    }
+
+    /// Drops the copies that `keep` does not want.
+    pub fn retain_copies(&mut self, mut keep: impl FnMut(&SleepingCopy) -> bool) {
+        for process in self.processes.values_mut() {
+            process.copies.retain(&mut keep);
+        }
+    }
+
+    /// The processes that have tapes which can grow. Gives the copies of no use any more: those of processes that have
+    /// ended within the window in which they were born.
+    pub fn look(
+        &mut self,
+        living: &BTreeSet<u32>,
+        tree: TreeState,
+        window: Duration,
+        now: Instant,
+    ) -> Vec<SleepingCopy> {
+        let mut left = Vec::new();
+        self.processes.retain(|index, process| {
+            if !process.born {
+                return now.saturating_duration_since(process.known) < BIRTH;
+            }
+            if process.ended.is_none() && !living.contains(index) {
+                process.ended = Some((now, tree));
+                if now.saturating_duration_since(process.known) < window {
+                    left.extend(process.copies.drain(..));
+                }
+            }
+            true
+        });
+        left
+    }
+
+    /// Where a recording of what has happened since `at` begins with each process: with the newest copies that agree, made
+    /// before then, or, if not `strict`, made as soon as possible afterwards. `None`: there are none, or it can begin with
+    /// the first process's birth only.
+    pub fn choose(&self, at: Instant, strict: bool) -> Option<FlightCut> {
+        let groups: BTreeSet<u32> = self.copies().map(|copy| copy.tree.group).collect();
+        let chosen = |group: &u32| self.choose_in_group(*group, at, strict);
+        groups.iter().rev().find_map(chosen)
+    }
+
+    /// The same, with copies between which this is the number of changes of the group that shares memory.
+    fn choose_in_group(&self, group: u32, at: Instant, strict: bool) -> Option<FlightCut> {
+        let own = self.by_themselves(group, at, strict);
+        let mut cut = FlightCut::new();
+        for (index, process) in &self.processes {
+            let parent = process.parent.and_then(|parent| {
+                let begins = *cut.get(&parent)?;
+                Some((&self.processes.get(&parent)?.copies, begins))
+            });
+            let begins = match parent {
+                _ if !process.born => ProcessBegins::Whole,
+                Some((_, ProcessBegins::Whole)) => ProcessBegins::Whole,
+                Some((copies, ProcessBegins::AtCopy(n)))
+                    if *index >= copies.get(n)?.tree.processes =>
+                {
+                    ProcessBegins::Whole
+                }
+                _ => *own.get(index)?,
+            };
+            if begins == ProcessBegins::Whole && process.trimmed {
+                return None;
+            }
+            cut.insert(*index, begins);
+        }
+        let any = cut
+            .values()
+            .any(|begins| matches!(begins, ProcessBegins::AtCopy(_)));
+        any.then_some(cut)
+    }
+
+    /// The processes with which a recording can begin though their parents do not make them.
+    fn by_themselves(&self, group: u32, at: Instant, strict: bool) -> FlightCut {
+        let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        for (index, process) in &self.processes {
+            let parent = process.parent.filter(|_| process.born);
+            parent.map(|parent| children.entry(parent).or_default().push(*index));
+        }
+        let unborn = self.processes.iter().find(|(_, p)| !p.born);
+        let unborn = unborn.map_or(u32::MAX, |(index, _)| *index);
+        let mut own = FlightCut::new();
+        // Children have higher numbers.
+        for (index, process) in self.processes.iter().rev().filter(|(_, p)| p.born) {
+            let agree = |below: u32| {
+                let mut all = children.get(index).into_iter().flatten();
+                all.all(|child| *child >= below || own.contains_key(child))
+            };
+            let over = process.ended.as_ref().is_some_and(|(when, tree)| {
+                (*when <= at || !strict) && tree.group <= group && agree(u32::MAX)
+            });
+            if over {
+                own.insert(*index, ProcessBegins::Gone);
+                continue;
+            }
+            let copies = process.copies.iter().enumerate();
+            let (before, behind): (Vec<_>, Vec<_>) = copies.partition(|(_, copy)| copy.taken <= at);
+            let behind = behind.into_iter().filter(|_| !strict);
+            let found = before.into_iter().rev().chain(behind).find(|(_, copy)| {
+                let tree = copy.tree;
+                tree.group == group && tree.processes <= unborn && agree(tree.processes)
+            });
+            if let Some((n, _)) = found {
+                own.insert(*index, ProcessBegins::AtCopy(n));
+            }
+        }
+        own
+    }
+
+    /// The copy with which a recording begins that has this cut.
+    pub fn copy(&self, cut: &FlightCut, index: u32) -> Option<&SleepingCopy> {
+        match cut.get(&index)? {
+            ProcessBegins::AtCopy(n) => self.processes.get(&index)?.copies.get(*n),
+            ProcessBegins::Whole | ProcessBegins::Gone => None,
+        }
+    }
+
+    /// Whether a replay that begins with a cut needs a tape.
+    pub fn needs(&self, cut: &FlightCut, id: TapeId) -> bool {
+        match (cut.get(&id.process), self.copy(cut, id.process)) {
+            (Some(ProcessBegins::Gone), _) => false,
+            (_, Some(copy)) => {
+                copy.marks.contains_key(&id) || id.is_schedule() || id.thread >= copy.threads
+            }
+            // Also of one that has been born behind the cut.
+            _ => self.processes.contains_key(&id.process),
+        }
+    }
+
+    /// All outputs that such a replay lacks have numbers in this range.
+    pub fn lacks(&self, cut: &FlightCut) -> (u64, u64) {
+        let copies = || cut.keys().filter_map(|index| self.copy(cut, *index));
+        let orders = || copies().map(|copy| copy.tree.order);
+        let gone = cut
+            .iter()
+            .filter(|(_, begins)| **begins == ProcessBegins::Gone);
+        let gone = gone.filter_map(|(index, _)| self.processes.get(index)?.ended);
+        let last = orders().chain(gone.map(|(_, tree)| tree.order)).max();
+        let first = orders().min().unwrap_or(0);
+        (first, last.unwrap_or(0).max(self.gone_order))
+    }
+
+    /// No recording will begin before this cut. Gives the copies of no use any more.
+    pub fn trim(&mut self, cut: &FlightCut) -> Vec<SleepingCopy> {
+        let (_, lacks) = self.lacks(cut);
+        let mut left = Vec::new();
+        self.processes.retain(|index, process| {
+            match cut.get(index) {
+                Some(ProcessBegins::AtCopy(n)) => {
+                    process.trimmed = true;
+                    left.extend(process.copies.drain(..*n));
+                }
+                Some(ProcessBegins::Gone) => {
+                    left.extend(process.copies.drain(..));
+                    return false;
+                }
+                Some(ProcessBegins::Whole) | None => {}
+            }
+            true
+        });
+        self.gone_order = lacks;
+        left
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,286 @@
+//! All short histories of small trees: a cut that is chosen agrees, and one is found whenever there is one.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use super::{FlightCut, FlightTree, ProcessBegins, SleepingCopy};
+use crate::image_stream::TreeState;
+
+const PROCESSES: usize = 3;
+const WINDOW: u64 = 2;
+
+#[derive(Clone, Copy, Debug)]
+enum Act {
+    Fork(usize),
+    Copy(usize),
+    End(usize),
+    /// Two processes begin, or cease, to share memory.
+    Meet,
+    Nothing,
+}
+
+/// What has happened to a process, each with the time.
+#[derive(Clone, Default, Debug)]
+struct Past {
+    parent: Option<usize>,
+    born: u64,
+    /// With the number of meetings before.
+    copies: Vec<(u64, u32)>,
+    ended: Option<(u64, u32)>,
+}
+
+#[derive(Clone, Default, Debug)]
+struct History {
+    processes: Vec<Past>,
+    meetings: u32,
+    now: u64,
+}
+
+impl History {
+    fn new() -> Self {
+        Self {
+            processes: vec![Past::default()],
+            ..Self::default()
+        }
+    }
+
+    fn acts(&self) -> Vec<Act> {
+        let mut all = vec![Act::Nothing, Act::Meet];
+        for (index, past) in self.processes.iter().enumerate() {
+            if past.ended.is_none() {
+                all.extend([Act::Copy(index), Act::End(index)]);
+                all.extend((self.processes.len() < PROCESSES).then_some(Act::Fork(index)));
+            }
+        }
+        all
+    }
+
+    fn act(&mut self, act: Act) {
+        self.now += 1;
+        let (now, met) = (self.now, self.meetings);
+        match act {
+            Act::Fork(parent) => self.processes.push(Past {
+                parent: Some(parent),
+                born: now,
+                ..Past::default()
+            }),
+            Act::Copy(index) => self.processes[index].copies.push((now, met)),
+            Act::End(index) => self.processes[index].ended = Some((now, met)),
+            Act::Meet => self.meetings += 1,
+            Act::Nothing => {}
+        }
+    }
+
+    /// The ways in which a process may begin at a time at the latest.
+    fn ways(&self, index: usize, at: u64) -> Vec<Way> {
+        let past = &self.processes[index];
+        let copies = past.copies.iter().filter(|(taken, _)| *taken <= at);
+        let copies = copies.map(|(taken, met)| Way::Copy(*taken, *met));
+        let gone = past.ended.filter(|(when, _)| *when <= at);
+        let gone = gone.map(|(_, met)| Way::Gone(met));
+        copies.chain(gone).chain([Way::Whole]).collect()
+    }
+
+    /// Whether a recording can begin so.
+    fn agree(&self, ways: &[Way]) -> bool {
+        let whole = |index: usize| {
+            let past = &self.processes[index];
+            past.parent.is_some_and(|parent| match ways[parent] {
+                Way::Whole => true,
+                Way::Copy(taken, _) => taken < past.born,
+                Way::Gone(_) => false,
+            })
+        };
+        let met: BTreeSet<u32> = ways.iter().filter_map(Way::copied).collect();
+        let gone = |way: &Way| match way {
+            Way::Gone(when) => met.iter().all(|met| when <= met),
+            _ => true,
+        };
+        met.len() == 1
+            && ways.iter().all(gone)
+            && (0..ways.len()).all(|index| whole(index) == (ways[index] == Way::Whole))
+    }
+
+    fn is_over(&self, at: u64) -> bool {
+        let over = |past: &Past| past.ended.is_some_and(|(when, _)| when <= at);
+        self.processes.iter().all(over)
+    }
+
+    /// Whether there is a way.
+    fn is_possible(&self, at: u64) -> bool {
+        let mut all: Vec<Vec<Way>> = vec![Vec::new()];
+        for index in 0..self.processes.len() {
+            let longer = |ways: &Vec<Way>| {
+                let ways = ways.clone();
+                let add = move |way: Way| [ways.clone(), vec![way]].concat();
+                self.ways(index, at).into_iter().map(add)
+            };
+            all = all.iter().flat_map(longer).collect();
+        }
+        all.iter().any(|ways| self.agree(ways))
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Whole,
+    Copy(u64, u32),
+    Gone(u32),
+}
+
+impl Way {
+    fn copied(&self) -> Option<u32> {
+        match self {
+            Self::Copy(_, met) => Some(*met),
+            Self::Whole | Self::Gone(_) => None,
+        }
+    }
+}
+
+/// The same history, as the supervisor sees it.
+struct Seen {
+    start: Instant,
+    tree: FlightTree,
+    taken: BTreeMap<u32, u64>,
+    slots: u32,
+}
+
+impl Seen {
+    fn new() -> Self {
+        let (start, mut tree) = (Instant::now(), FlightTree::default());
+        tree.number(1, start);
+        tree.born(0, None, start);
+        Self {
+            start,
+            tree,
+            taken: BTreeMap::new(),
+            slots: 0,
+        }
+    }
+
+    fn time(&self, now: u64) -> Instant {
+        self.start + Duration::from_secs(now)
+    }
+
+    fn look(&mut self, act: Act, history: &History) {
+        let now = self.time(history.now);
+        let processes = history.processes.len() as u32;
+        let tree = TreeState {
+            order: history.now,
+            processes,
+            group: history.meetings,
+        };
+        self.tree.number(processes, now);
+        match act {
+            Act::Fork(parent) => self.tree.born(processes - 1, Some(parent as u32), now),
+            Act::Copy(index) => {
+                self.slots += 1;
+                self.taken.insert(self.slots, history.now);
+                let copy = SleepingCopy {
+                    slot: self.slots,
+                    pid: 1,
+                    taken: now,
+                    tree,
+                    threads: 1,
+                    marks: BTreeMap::new(),
+                };
+                self.tree.add_copy(index as u32, copy);
+            }
+            Act::End(_) | Act::Meet | Act::Nothing => {}
+        }
+        let all = history.processes.iter().enumerate();
+        let living = all.filter(|(_, past)| past.ended.is_none());
+        let living = living.map(|(index, _)| index as u32).collect();
+        self.tree.look(&living, tree, Duration::ZERO, now);
+    }
+
+    fn ways(&self, cut: &FlightCut, history: &History) -> Vec<Way> {
+        let way = |index: usize| match cut.get(&(index as u32)) {
+            Some(ProcessBegins::Whole) => Way::Whole,
+            // It has gone with an earlier cut.
+            Some(ProcessBegins::Gone) | None => Way::Gone(0),
+            Some(ProcessBegins::AtCopy(_)) => {
+                let copy = self.tree.copy(cut, index as u32).expect("there is one");
+                Way::Copy(self.taken[&copy.slot], copy.tree.group)
+            }
+        };
+        (0..history.processes.len()).map(way).collect()
+    }
+}
+
+fn check(acts: &[Act], trims: bool) {
+    let (mut history, mut seen, mut trimmed) = (History::new(), Seen::new(), false);
+    for act in acts {
+        history.act(*act);
+        seen.look(*act, &history);
+        let at = history.now.saturating_sub(WINDOW);
+        // The recorder has ended before.
+        if history.is_over(at) {
+            return;
+        }
+        let cut = seen.tree.choose(seen.time(at), true);
+        let told = || format!("{acts:?} at {at}: {cut:?} of {history:?}");
+        assert_eq!(cut.is_some(), history.is_possible(at), "{}", told());
+        let Some(cut) = &cut else {
+            assert!(!trimmed, "what was there is gone: {}", told());
+            continue;
+        };
+        let ways = seen.ways(cut, &history);
+        assert!(history.agree(&ways), "{ways:?}: {}", told());
+        if trims {
+            seen.tree.trim(cut);
+            trimmed = true;
+        }
+    }
+}
+
+fn explore(acts: &mut Vec<Act>, history: &History, left: usize) {
+    if left == 0 {
+        check(acts, false);
+        check(acts, true);
+        return;
+    }
+    for act in history.acts() {
+        let mut later = history.clone();
+        later.act(act);
+        acts.push(act);
+        explore(acts, &later, left - 1);
+        acts.pop();
+    }
+}
+
+#[test]
+fn copies_agree_whatever_happens() {
+    explore(&mut Vec::new(), &History::new(), 6);
+}
+
+#[test]
+fn a_process_without_its_first_event_holds_the_others() {
+    let mut seen = Seen::new();
+    let mut history = History::new();
+    history.act(Act::Nothing);
+    history.processes.push(Past::default());
+    seen.tree.number(2, seen.time(1));
+    history.act(Act::Copy(0));
+    seen.look(Act::Copy(0), &history);
+    assert_eq!(seen.tree.choose(seen.time(5), true), None);
+    seen.tree.born(1, Some(0), seen.time(6));
+    history.act(Act::Copy(1));
+    seen.look(Act::Copy(1), &history);
+    let cut = seen.tree.choose(seen.time(9), true).expect("both have one");
+    assert_eq!(seen.tree.lacks(&cut), (2, 3));
+    // One that has died before its first event holds nobody for ever.
+    seen.tree.number(3, seen.time(10));
+    history.processes.push(Past::default());
+    history.now = 11;
+    history.act(Act::Copy(0));
+    seen.look(Act::Copy(0), &history);
+    let last = |seen: &Seen| {
+        let cut = seen.tree.choose(seen.time(99), true).expect("an older one");
+        seen.tree.copy(&cut, 0).expect("it is there").tree.order
+    };
+    assert_eq!(last(&seen), 2);
+    history.now = 30;
+    seen.look(Act::Nothing, &history);
+    assert_eq!(last(&seen), 12);
+}
