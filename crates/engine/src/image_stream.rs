@@ -30,6 +30,23 @@ pub struct CopySlot {
     pid: AtomicU32,
     /// See [`order`].
     order: AtomicU32,
+    /// How many copies it has been the place of.
+    used: AtomicU32,
+}
+
+/// A place for a copy, as long as it is that of one copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CopyPlace {
+    slot: u32,
+    used: u32,
+}
+
+#[cfg(test)]
+impl CopyPlace {
+    /// A place of no copy.
+    pub fn nowhere(slot: u32) -> Self {
+        Self { slot, used: 0 }
+    }
 }
 
 /// What a sleeping copy is to do.
@@ -88,10 +105,11 @@ impl Checkpoints {
         self.sleep.load(Ordering::Relaxed) != 0
     }
 
-    /// The place of a copy.
+    /// The place of a copy; `None`: it is that of another one by now.
     #[must_use]
-    pub fn copy(&self, number: u32) -> Option<&CopySlot> {
-        self.copies.get(number as usize)
+    pub fn copy(&self, place: CopyPlace) -> Option<&CopySlot> {
+        let slot = self.copies.get(place.slot as usize);
+        slot.filter(|slot| slot.used.load(Ordering::Acquire) == place.used)
     }
 
     /// The copies that there are.
@@ -102,7 +120,7 @@ impl Checkpoints {
 
     /// A free place for a copy, which is taken; `first`: for a process that has none yet.
     #[must_use]
-    pub fn new_copy(&self, first: bool) -> Option<u32> {
+    pub fn new_copy(&self, first: bool) -> Option<CopyPlace> {
         let places = match first {
             true => &self.copies[..FIRST_COPIES],
             false => &self.copies[..],
@@ -113,11 +131,20 @@ impl Checkpoints {
                 .compare_exchange(0, u32::MAX, Ordering::AcqRel, Ordering::Relaxed);
             took.is_ok()
         });
-        let number = free? as u32;
-        self.copies[number as usize]
-            .order
-            .store(order::SLEEP, Ordering::Release);
-        Some(number)
+        let number = free?;
+        let slot = &self.copies[number];
+        slot.order.store(order::SLEEP, Ordering::Release);
+        Some(CopyPlace {
+            slot: number as u32,
+            used: slot.used.fetch_add(1, Ordering::AcqRel) + 1,
+        })
+    }
+
+    /// The copy at this place is not needed any more.
+    pub fn end_copy(&self, place: CopyPlace) {
+        if let Some(slot) = self.copy(place) {
+            slot.give(order::END);
+        }
     }
 
     /// Whether there are to be checkpoints.
@@ -186,6 +213,13 @@ impl CopySlot {
     /// The copy ends, or was not made.
     pub fn leave(&self) {
         self.pid.store(0, Ordering::Release);
+    }
+
+    /// The copy with this kernel id has died.
+    pub fn is_dead(&self, pid: u32) {
+        // Another one may have the place by now.
+        let (ok, fail) = (Ordering::AcqRel, Ordering::Relaxed);
+        let _ = self.pid.compare_exchange(pid, 0, ok, fail);
     }
 
     /// The copy's kernel id, if there is one.
@@ -264,7 +298,7 @@ pub struct Prologue {
     /// The pages that follow, in order.
     pub pages: Vec<PageRange>,
     /// The copy that is to sleep until it is wanted, and of which this tells without its pages.
-    pub sleeps: Option<u32>,
+    pub sleeps: Option<CopyPlace>,
     /// How far the tree was then.
     pub tree: TreeState,
 }

@@ -90,14 +90,73 @@ fn a_mapped_file_is_kept_as_it_was() {
     assert!(part.len() < outcome.stdout.len(), "{part}");
 }
 
-/// A child that lives is part of the program: nothing is forgotten meanwhile.
+/// The lines of a program that are behind the beginning of what was kept: each is one output.
+fn lines_behind(sandbox: &Sandbox, kept: &str, lines: &str) -> (String, usize) {
+    let manifest = std::fs::read(sandbox.path(kept).join("manifest.json")).unwrap();
+    let manifest: serde_json::Value = serde_json::from_slice(&manifest).unwrap();
+    let excerpt = &manifest["excerpt"];
+    let first = excerpt["order"].as_u64().unwrap() as usize;
+    let gaps: Vec<(usize, usize)> = match &excerpt["gaps"] {
+        serde_json::Value::Null => Vec::new(),
+        gaps => serde_json::from_value(gaps.clone()).unwrap(),
+    };
+    let in_gap = |n: usize| gaps.iter().any(|(from, to)| (*from..*to).contains(&n));
+    let all = lines.split_inclusive('\n').enumerate();
+    let there = all.filter(|(n, _)| *n >= first && !in_gap(*n));
+    (there.map(|(_, line)| line).collect(), gaps.len())
+}
+
+/// A kept part of a tree writes the lines that its processes have behind their beginnings, and no other.
+fn check_tree(sandbox: &Sandbox, kept: &str, lines: &str) -> usize {
+    sandbox.relive(&["verify", kept]).ok();
+    let replayed = sandbox.relive(&["replay", kept]);
+    let (expected, gaps) = lines_behind(sandbox, kept, lines);
+    assert_eq!(replayed.stdout, expected, "{replayed:#?}");
+    let short = expected.len() < lines.len() / 2 && expected.len() > 20;
+    assert!(short, "{expected} of {lines}");
+    gaps
+}
+
+/// Its processes are cut at places of their own, also those that sleep all the time, or can seldom be described.
 #[test]
-fn while_there_are_other_processes_nothing_is_forgotten() {
+fn the_last_part_of_a_tree_is_kept() {
+    let (sandbox, program) = compiled_from("flight_tree.c");
+    let mut gaps = 0;
+    for n in 0..3 {
+        let kept = format!("kept-{n}");
+        let words = ["record", "--flight=100ms", "-o", &kept, text(&program)];
+        let outcome = sandbox.relive(&[&words[..], &["150"]].concat());
+        assert_eq!(outcome.signal(), Some(libc::SIGSEGV), "{outcome:#?}");
+        gaps += check_tree(&sandbox, &kept, &outcome.stdout);
+        let info = sandbox.relive(&["info", &kept]).ok();
+        assert!(info.stdout.contains("other processes"), "{info:#?}");
+    }
+    assert!(gaps > 0, "no process was ever cut behind another one");
+}
+
+/// The first process ends long before the others, which go on without it.
+#[test]
+fn the_last_part_behind_the_first_process_is_kept() {
+    let (sandbox, program) = compiled_from("flight_tree.c");
+    let words = ["record", "--flight=100ms", "-o", "kept", text(&program)];
+    let outcome = sandbox.relive(&[&words[..], &["200", "alone"]].concat());
+    assert_eq!(outcome.code(), Some(7), "{outcome:#?}");
+    check_tree(&sandbox, "kept", &outcome.stdout);
+    assert_eq!(sandbox.relive(&["replay", "kept"]).code(), Some(7));
+    let list = sandbox.relive(&["info", "kept"]).ok();
+    assert!(!list.stdout.contains("p0.t0"), "it is over: {list:#?}");
+}
+
+/// A shell that does nothing but wait holds nothing back.
+#[test]
+fn a_parent_that_waits_holds_nothing() {
     let (sandbox, program) = compiled();
-    let words = ["record", "--flight=20ms", "-o", "kept", text(&program)];
-    let outcome = sandbox.relive(&[&words[..], &["60", "5", "child"]].concat());
-    assert_eq!(outcome.code(), Some(5));
-    assert_eq!(check(&sandbox, "kept", &outcome.stdout), outcome.stdout);
+    let script = format!("{} 120; exit 9", text(&program));
+    let words = ["record", "--flight=60ms", "-o", "kept", "sh", "-c", &script];
+    let outcome = sandbox.relive(&words);
+    assert_eq!(outcome.code(), Some(9), "{outcome:#?}");
+    let part = check(&sandbox, "kept", &outcome.stdout);
+    assert!(part.len() < outcome.stdout.len() / 2, "{part}");
 }
 
 /// A flight recording of a program that goes on for a while, which has written its first line.

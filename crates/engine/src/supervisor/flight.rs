@@ -14,9 +14,7 @@ use std::time::{Duration, Instant};
 use relive_trace::{Decoder, Kind, Manifest, Piece, RecentTapes, Summary, TapeId};
 
 use crate::failure::{Failure, Result};
-use crate::image_stream::{
-    CHECKPOINTS, Checkpoints, IncomingImage, Prologue, TreeState, is_image, order,
-};
+use crate::image_stream::{CHECKPOINTS, Checkpoints, IncomingImage, Prologue, TreeState, is_image};
 use crate::shm::ring::{RINGS, state};
 use crate::shm::{Shm, alive};
 use cut_choice::{FlightTree, SleepingCopy};
@@ -185,24 +183,25 @@ impl Flight {
         match image.finish() {
             Some((prologue, None)) => self.is_asleep(&prologue),
             Some((prologue, Some(image))) if is_kept => {
-                if let Some(keeping) = &mut self.keeping {
-                    keeping.has_come(prologue, image);
+                let come = self.keeping.as_mut();
+                match come.map_or(Ok(()), |keeping| keeping.has_come(prologue, image)) {
+                    Ok(()) => self.finish_keeping(),
+                    Err(failure) => self.give_up(failure),
                 }
-                self.finish_keeping();
             }
             Some(_) | None => {}
         }
     }
 
     fn is_asleep(&mut self, prologue: &Prologue) {
-        let Some(slot) = prologue.sleeps else {
+        let Some(place) = prologue.sleeps else {
             return;
         };
-        let pid = self.checkpoints().copy(slot).and_then(|copy| copy.pid());
+        let pid = self.checkpoints().copy(place).and_then(|copy| copy.pid());
         let begins = prologue.state.begins();
         if let Some(pid) = pid {
             let copy = SleepingCopy {
-                slot,
+                place,
                 pid,
                 taken: Instant::now(),
                 tree: prologue.tree,
@@ -245,8 +244,8 @@ impl Flight {
         let checkpoints = CHECKPOINTS.of(&self.shm);
         self.tree.retain_copies(|copy| {
             let lives = alive(copy.pid);
-            if !lives && let Some(slot) = checkpoints.copy(copy.slot) {
-                slot.leave();
+            if !lives && let Some(slot) = checkpoints.copy(copy.place) {
+                slot.is_dead(copy.pid);
             }
             lives
         });
@@ -268,9 +267,7 @@ impl Flight {
 
     fn end(&self, copies: impl IntoIterator<Item = SleepingCopy>) {
         for copy in copies {
-            if let Some(slot) = self.checkpoints().copy(copy.slot) {
-                slot.give(order::END);
-            }
+            self.checkpoints().end_copy(copy.place);
         }
     }
 

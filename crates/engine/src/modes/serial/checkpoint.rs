@@ -14,7 +14,7 @@ use super::checkpointing::Checkpointing;
 use super::copy_of_itself::{self, CopyPlan, SHARED_MAX, shared_bytes};
 use super::resting::RestingPlace;
 use crate::failure::Result;
-use crate::image_stream::{CHECKPOINTS, TreeState};
+use crate::image_stream::{CHECKPOINTS, CopyPlace, TreeState};
 use crate::sharing::processes::{PROCESSES, standing};
 use crate::shm::Shm;
 use crate::tape::Tape;
@@ -65,8 +65,8 @@ impl Serial {
     }
 
     /// The same of a thread that is about to sleep in a call, where copies sleep until they are wanted: it may be long
-    /// before its process comes to a safe point again, and what it has done would have to be kept as long. So a process
-    /// without a copy makes one too.
+    /// before its process comes to a safe point again. A recording that began before it made its children would have to
+    /// have all of them, and one that begins before its own birth all of it: so then it makes a copy unasked.
     ///
     /// # Errors
     /// A note on the tape is lost.
@@ -76,8 +76,8 @@ impl Serial {
         };
         let all = CHECKPOINTS.of(&self.shm);
         let wanted = all.wanted();
-        let asked = wanted != own.last() || !own.has_copy();
-        if !all.sleep() || !asked || !self.is_describable(task, own) {
+        let useful = wanted != own.last() || own.wants_copy();
+        if !all.sleep() || !useful || !self.is_describable(task, own) {
             return Ok(());
         }
         let Some(place) = self.place_of_copy(task, own, wanted) else {
@@ -89,8 +89,14 @@ impl Serial {
     }
 
     /// Takes a place for a copy of the process; `None`: it can have no copy now. `Some(None)`: the copy will not sleep.
-    fn place_of_copy(&self, task: &Task, own: &Checkpointing, wanted: u32) -> Option<Option<u32>> {
+    fn place_of_copy(
+        &self,
+        task: &Task,
+        own: &Checkpointing,
+        wanted: u32,
+    ) -> Option<Option<CopyPlace>> {
         let all = CHECKPOINTS.of(&self.shm);
+        let asked = wanted != own.last();
         own.made(wanted);
         tracing::debug!(target: "checkpoint", "checkpoint {wanted} of {}", task.id());
         // A child that is forked behind a sleeping copy would have no memory in common with what the copy describes: that
@@ -104,13 +110,21 @@ impl Serial {
         if !all.sleep() {
             return Some(None);
         }
-        let place = all.new_copy(!own.has_copy())?;
-        own.copied();
+        let place = all.new_copy(!asked)?;
+        if let Some(before) = own.copied(place, asked) {
+            all.end_copy(before);
+        }
         Some(Some(place))
     }
 
     /// Copies the process; its turn is that of the task.
-    fn copy_process(&self, task: &mut Task, own: &Checkpointing, copy: Option<u32>, in_call: bool) {
+    fn copy_process(
+        &self,
+        task: &mut Task,
+        own: &Checkpointing,
+        copy: Option<CopyPlace>,
+        in_call: bool,
+    ) {
         // Another process's copy cannot read those that are in this thread's processor.
         task.ctx.vectors_mut();
         task.segments = Segments::stored();

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard};
 
 use super::progress::RecordedProgress;
 use super::resting::RestingTasks;
-use crate::image_stream::CHECKPOINTS;
+use crate::image_stream::{CHECKPOINTS, CopyPlace};
 use crate::mode::HandedOn;
 use crate::shm::Shm;
 
@@ -15,8 +15,10 @@ use crate::shm::Shm;
 pub struct Checkpointing {
     /// The number of the last one that was made, or could not be.
     last: AtomicU32,
-    /// It has had a copy that sleeps.
-    copied: AtomicBool,
+    /// It has forked, and has no copy that sleeps from behind that.
+    forked: AtomicBool,
+    /// The copy that it has made unasked since the last one that the supervisor wanted.
+    unasked: Mutex<Option<CopyPlace>>,
     /// The threads without the baton.
     pub resting: RestingTasks,
     progress: Mutex<RecordedProgress>,
@@ -30,6 +32,7 @@ impl Checkpointing {
         let checkpoints = CHECKPOINTS.of(&shm);
         checkpoints.are_on().then(|| Self {
             last: AtomicU32::new(checkpoints.wanted()),
+            forked: AtomicBool::new(true),
             progress: Mutex::new(RecordedProgress::new(shm, handed_on.past, handed_on.ring)),
             ..Self::default()
         })
@@ -52,14 +55,28 @@ impl Checkpointing {
         self.last.store(number, Ordering::Relaxed);
     }
 
-    /// Whether the process has had a copy that sleeps.
-    pub fn has_copy(&self) -> bool {
-        self.copied.load(Ordering::Relaxed)
+    /// Whether a copy from here would be of use: what happens behind it need not be kept together with an earlier part, as a
+    /// child is with its parent's part that makes it.
+    pub fn wants_copy(&self) -> bool {
+        self.forked.load(Ordering::Relaxed)
     }
 
-    /// It has one now.
-    pub fn copied(&self) {
-        self.copied.store(true, Ordering::Relaxed);
+    /// The process is about to make a child, or is one.
+    pub fn forks(&self) {
+        self.forked.store(true, Ordering::Relaxed);
+    }
+
+    /// It has a copy at this place, `asked` for by the supervisor or not. Gives the one that it takes the place of.
+    pub fn copied(&self, place: CopyPlace, asked: bool) -> Option<CopyPlace> {
+        self.forked.store(false, Ordering::Relaxed);
+        let mut unasked = self.unasked.lock().expect("no thread panics: panics abort");
+        match asked {
+            true => {
+                *unasked = None;
+                None
+            }
+            false => unasked.replace(place),
+        }
     }
 
     /// Where the first stack of the program began.
@@ -74,7 +91,11 @@ impl Checkpointing {
 
     /// The process is a forked child.
     pub fn start_over(&self) {
-        self.copied.store(false, Ordering::Relaxed);
+        self.forks();
+        self.unasked
+            .lock()
+            .expect("no thread panics: panics abort")
+            .take();
         self.resting.all().clear();
         self.progress().is_child();
     }

@@ -16,7 +16,9 @@ use crate::brief_process;
 use crate::elapsed::Elapsed;
 use crate::failure::{Failure, Result};
 use crate::guide::point::Point;
-use crate::image_stream::{CHECKPOINTS, Prologue, TreeState, order, ring_of, send_failure};
+use crate::image_stream::{
+    CHECKPOINTS, CopyPlace, Prologue, TreeState, order, ring_of, send_failure,
+};
 use crate::memory::plain_memory::MemoryState;
 use crate::session_state::{ReplayedState, SessionState, ThreadState, TrackState};
 use crate::shm::Shm;
@@ -29,7 +31,7 @@ pub struct CopyPlan {
     /// Where the image goes.
     pub shm: Shm,
     /// The place in which the copy sleeps until it is wanted; `None`: it writes itself down at once.
-    pub copy: Option<u32>,
+    pub copy: Option<CopyPlace>,
     /// How far the tree is.
     pub tree: TreeState,
     /// The task that makes the checkpoint stands at a call in which it is about to sleep.

@@ -52,6 +52,7 @@ impl Lives for Serial {
         if let Some(checkpoints) = &self.checkpoints {
             // The child's tape takes the place of this one meanwhile.
             checkpoints.progress().at(self.shm, task);
+            checkpoints.forks();
         }
         vfork::spawn(task, args, self)
     }
@@ -190,6 +191,7 @@ impl fork::Births for Serial {
     fn before_fork(&self, task: &mut Task, child: u32) -> Result<bool> {
         if let Some(checkpoints) = &self.checkpoints {
             checkpoints.progress().forks(self.shm, task);
+            checkpoints.forks();
         }
         self.share_with_child(task, child)
     }

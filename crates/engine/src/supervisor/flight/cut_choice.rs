@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use relive_trace::{TapeId, TapeMark};
 
-use crate::image_stream::TreeState;
+use crate::image_stream::{CopyPlace, TreeState};
 
 /// A process that has a number is born within this time, or has died before its first event.
 const BIRTH: Duration = Duration::from_secs(10);
@@ -16,7 +16,7 @@ const BIRTH: Duration = Duration::from_secs(10);
 #[derive(Clone, Debug)]
 pub struct SleepingCopy {
     /// Where it gets its orders.
-    pub slot: u32,
+    pub place: CopyPlace,
     /// Its kernel id.
     pub pid: u32,
     /// When it was made, or a little later.

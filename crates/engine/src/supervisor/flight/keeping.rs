@@ -34,9 +34,19 @@ pub struct Keeping {
 
 impl Keeping {
     /// An image has come as a whole.
-    pub fn has_come(&mut self, prologue: Prologue, image: ImageWriter) {
+    ///
+    /// # Errors
+    /// It is of another copy.
+    pub fn has_come(&mut self, prologue: Prologue, image: ImageWriter) -> Result<()> {
         let process = prologue.state.process.index;
+        let copy = self.copies.get(&process);
+        if copy.is_none_or(|copy| copy.marks != prologue.state.marks()) {
+            return Err(Failure::internal(
+                "a copy of a process that nobody has asked for",
+            ));
+        }
         self.images.insert(process, (prologue, image));
+        Ok(())
     }
 
     fn span(&self) -> Duration {
@@ -88,8 +98,8 @@ impl Flight {
             .filter_map(|process| Some((*process, self.tree.copy(&cut, *process)?.clone())));
         let copies: BTreeMap<u32, SleepingCopy> = copies.collect();
         let slots = || {
-            let slots = copies.values().map(|copy| copy.slot);
-            slots.filter_map(|slot| self.checkpoints().copy(slot))
+            let places = copies.values().map(|copy| copy.place);
+            places.filter_map(|place| self.checkpoints().copy(place))
         };
         if slots().any(|slot| slot.writes()) {
             return Err(Failure::setup(
@@ -122,7 +132,7 @@ impl Flight {
             .iter()
             .filter(|(process, _)| !keeping.images.contains_key(process));
         let lost = missing.into_iter().any(|(_, copy)| {
-            let slot = self.checkpoints().copy(copy.slot);
+            let slot = self.checkpoints().copy(copy.place);
             !alive(copy.pid) || slot.is_none_or(|slot| slot.has_failed())
         });
         if !lost {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use super::{FlightCut, FlightTree, ProcessBegins, SleepingCopy};
-use crate::image_stream::TreeState;
+use crate::image_stream::{CopyPlace, TreeState};
 
 const PROCESSES: usize = 3;
 const WINDOW: u64 = 2;
@@ -177,8 +177,8 @@ impl Seen {
                 self.slots += 1;
                 self.taken.insert(self.slots, history.now);
                 let copy = SleepingCopy {
-                    slot: self.slots,
-                    pid: 1,
+                    place: CopyPlace::nowhere(self.slots),
+                    pid: self.slots,
                     taken: now,
                     tree,
                     threads: 1,
@@ -201,7 +201,7 @@ impl Seen {
             Some(ProcessBegins::Gone) | None => Way::Gone(0),
             Some(ProcessBegins::AtCopy(_)) => {
                 let copy = self.tree.copy(cut, index as u32).expect("there is one");
-                Way::Copy(self.taken[&copy.slot], copy.tree.group)
+                Way::Copy(self.taken[&copy.pid], copy.tree.group)
             }
         };
         (0..history.processes.len()).map(way).collect()
