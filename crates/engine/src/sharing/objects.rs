@@ -134,14 +134,15 @@ impl Objects {
         used.take_while(|(file, _)| *file != 0).collect()
     }
 
-    /// Gives a file its place, and its content the end that it had. `false`: there are too many, or it
-    /// is too large.
+    /// Gives a file its place, and its content an end that is not before the one that it had. `false`: there are too
+    /// many, or it is too large.
     pub fn restore(&self, file: u64, len: u64) -> bool {
         let _guard = self.lock.take(ids::thread());
         let base = self.place(file).filter(|_| file != 0 && len <= ROOM);
         if let Some(base) = base {
             let object = &self.objects[(base >> ROOM_BITS) as usize];
-            object.len.store(len, Ordering::Release);
+            // Another process of an excerpt may have seen more of it.
+            object.len.fetch_max(len, Ordering::AcqRel);
         }
         base.is_some()
     }

@@ -28,6 +28,8 @@ pub struct Concurrency {
     waiting: AtomicU32,
     /// As many as there are cores.
     most: AtomicU32,
+    /// Those that begin with images, and have memory by now.
+    restored: AtomicU32,
 }
 
 /// How many processes of the replay run side by side.
@@ -97,6 +99,27 @@ fn wait(shm: &Shm, child: &ProcessSlot) -> Result<()> {
     Ok(())
 }
 
+/// The process has the memory of its image; waits until all of so many have it. What they map shared is one: none may
+/// change it before.
+///
+/// # Errors
+/// One of them is gone.
+pub fn await_restored(shm: &Shm, all: u32) -> Result<()> {
+    let (wake, restored) = (&shm.header().wake, &CONCURRENCY.of(shm).restored);
+    restored.fetch_add(1, Ordering::AcqRel);
+    tell(shm);
+    loop {
+        let seen = wake.load(Ordering::Acquire);
+        if restored.load(Ordering::Acquire) >= all {
+            return Ok(());
+        }
+        if shm.failure().is_some() {
+            return Err(FailureClass::Elsewhere.into());
+        }
+        sys::futex_wait(wake, seen, Some(100));
+    }
+}
+
 /// Wakes all processes that wait for something to happen in the tree.
 pub fn tell(shm: &Shm) {
     let wake = &shm.header().wake;
@@ -114,6 +137,7 @@ mod tests {
             running: AtomicU32::new(running),
             waiting: AtomicU32::new(waiting),
             most: AtomicU32::new(2),
+            restored: AtomicU32::new(0),
         };
         assert!(words(1, 0).has_room(0) && words(2, 0).has_room(0));
         assert!(!words(3, 0).has_room(0) && !words(3, 1).has_room(1));

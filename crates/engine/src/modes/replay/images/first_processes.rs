@@ -8,6 +8,7 @@ use super::restore;
 use crate::failure::{Failure, Result};
 use crate::machine::Machine;
 use crate::modes::replay::births::fork_host;
+use crate::modes::replay::concurrency;
 use crate::modes::replay::guided::track::Track;
 use crate::modes::replay::host_thread::get_ready;
 use crate::modes::replay::stepper::process::Stepper;
@@ -83,12 +84,16 @@ pub fn open(trace: &Trace, follow: Option<&[u32]>) -> Vec<ProcessImage> {
 /// An image is damaged, or the kernel refuses a process.
 pub fn begin(machine: &'static Machine, mut images: Vec<ProcessImage>) -> Result<Stepper> {
     let none = || Failure::internal("an excerpt begins with processes");
-    while images.len() > 1 {
+    let all = images.len() as u32;
+    let own = loop {
         let last = images.pop().ok_or_else(none)?;
-        if fork_host(machine)? {
-            return Ok(last.resume(machine)?.0);
+        if images.is_empty() || fork_host(machine)? {
+            break last;
         }
+    };
+    let (stepper, _) = own.resume(machine)?;
+    if let Some(shm) = machine.shm.as_ref() {
+        concurrency::await_restored(shm, all)?;
     }
-    let first = images.pop().ok_or_else(none)?;
-    Ok(first.resume(machine)?.0)
+    Ok(stepper)
 }

@@ -68,8 +68,13 @@ pub fn check(at: &Stepper, track: &Track, state: &SessionState) -> ImageResult<(
         return Err(bad("a process cannot be in this state"));
     };
     // The processes of an excerpt have one list of shared files.
-    let known = |file: &(u64, u64)| state.shared_files.contains(file);
-    again.shared_files.retain(known);
+    let known = |(file, len): &(u64, u64)| {
+        let mut all = again.shared_files.iter();
+        all.any(|(other, end)| other == file && end >= len)
+    };
+    if state.shared_files.iter().all(known) {
+        again.shared_files.clone_from(&state.shared_files);
+    }
     if again == *state {
         return Ok(());
     }
