@@ -4,7 +4,7 @@ use relive_engine::Failure;
 use std::time::Duration;
 
 use relive_engine::supervisor::{
-    self, EndStatus, FlightPlan, KeptFlight, LiveImages, LiveIndexed, RecordOptions,
+    self, EndStatus, FlightPlan, FlightWindow, KeptFlight, LiveImages, LiveIndexed, RecordOptions,
 };
 use relive_sched::Seed;
 
@@ -55,7 +55,8 @@ pub fn execute(args: &RecordArgs) -> Result<EndStatus, Failure> {
         complain(&format!("chaos seed {seed}"));
     }
     let flight = args.flight.map(|window| FlightPlan {
-        window: window.unwrap_or(WINDOW),
+        window: window.unwrap_or(FlightWindow::Time(WINDOW)),
+        signal: args.keep_on.map(|signal| signal.0),
         place: place.path().to_owned(),
         always: args.keep,
     });

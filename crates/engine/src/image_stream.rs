@@ -79,7 +79,13 @@ pub struct Checkpoints {
     shared: AtomicU32,
     /// How often a process has become a member of the group that shares memory, or has left it.
     group: AtomicU32,
+    /// A recorded program asks to keep what there is.
+    keep: AtomicU32,
 }
+
+/// The operation of prctl(2) by which a recorded program asks to keep what there is of a flight recording. No kernel has
+/// it: everywhere else it fails with EINVAL, and does nothing.
+pub const PR_KEEP: i32 = i32::from_be_bytes(*b"RLVK");
 
 /// The checkpoints of the tree.
 pub static CHECKPOINTS: Section<Checkpoints> = Section::common();
@@ -190,6 +196,17 @@ impl Checkpoints {
     /// A process has become a member of the group that shares memory, or leaves it.
     pub fn group_changes(&self) {
         self.group.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// A recorded program asks to keep what there is.
+    pub fn ask_to_keep(&self) {
+        self.keep.store(1, Ordering::Release);
+    }
+
+    /// Whether one has.
+    #[must_use]
+    pub fn guest_asks_to_keep(&self) -> bool {
+        self.keep.swap(0, Ordering::AcqRel) != 0
     }
 
     /// A process could not be described.

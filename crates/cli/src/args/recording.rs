@@ -4,13 +4,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use relive_engine::supervisor::FlightWindow;
 use relive_sched::Seed;
 use relive_trace::Recorder;
 
 use super::flip::FlipArg;
 use super::guest::Guest;
 use super::stats::StatsArgs;
-use super::values::duration;
+use super::values::{KeepingSignal, duration, keeping_signal, window};
 use crate::shard::ShardArg;
 
 /// How threads run while they are recorded.
@@ -51,13 +52,16 @@ pub struct RecordArgs {
     /// `relive index` [default: 1s; 0: one after the other]
     #[arg(long, value_name = "T", num_args = 0..=1, require_equals = true, value_parser = duration)]
     pub index: Option<Option<Duration>>,
-    /// Keep the last T of the run only [default: 30s], and that only if the program ends badly (by a signal, or with a
-    /// status other than 0) or `relive keep` asks for it
-    #[arg(long, value_name = "T", num_args = 0..=1, require_equals = true, value_parser = duration, conflicts_with = "index")]
-    pub flight: Option<Option<Duration>>,
+    /// Keep the last part of the run only, T or more, or SIZE of events or less [default: 30s], and that only if the
+    /// program ends badly (by a signal, or with a status other than 0) or somebody asks for it
+    #[arg(long, value_name = "T|SIZE", num_args = 0..=1, require_equals = true, value_parser = window, conflicts_with = "index")]
+    pub flight: Option<Option<FlightWindow>>,
     /// With --flight: keep it at the end, however the program ends
     #[arg(long, requires = "flight")]
     pub keep: bool,
+    /// With --flight: also keep what there is when `relive record` gets this signal (such as USR2)
+    #[arg(long, value_name = "SIGNAL", requires = "flight", value_parser = keeping_signal)]
+    pub keep_on: Option<KeepingSignal>,
     #[command(flatten)]
     pub stats: StatsArgs,
     #[command(flatten)]

@@ -37,8 +37,10 @@ Without -o the trace gets a number in the folder for recordings, and becomes the
 one that other commands take when no trace is named.
 
 With --flight the last part of the run lies in memory, and becomes a recording only if the program ends \
-badly (by a signal, or with a status other than 0) or relive keep asks for it: for servers that run for weeks. \
-While the program has other processes that run, nothing is forgotten.
+badly (by a signal, or with a status other than 0) or somebody asks for it: for servers that run for weeks. \
+To ask: relive keep; the signal of --keep-on, sent to relive record; or the program itself, by \
+prctl(0x524c564b) (prctl(2), an operation that no kernel has: without a flight recording it fails with EINVAL, and \
+does nothing). While processes share memory that they may write, nothing is forgotten.
 
 With --mode sketch the threads of a process run on all cores while they are recorded. The first \
 replay, verify or debug then finds the order in which they acted on each other, checks it against \
@@ -51,7 +53,8 @@ Examples:
   relive record make test
   relive record -o /tmp/trace -- ./server --port 80
   relive record --chaos ./racy-test
-  relive record --flight=1m ./server";
+  relive record --flight=1m ./server
+  relive record --flight=200MiB --keep-on USR2 ./server";
 
 pub(super) const REPLAY: &str = "\
 Replay a recording: the same bytes on standard output and error, in the same order, and the \
@@ -263,7 +266,7 @@ pub(super) const KEEP: &str = "\
 Keep what a flight recording that runs has by now: the last part of its program's run, which goes on.
 
 relive record --flight keeps the last part of a run in memory, and nothing else. This makes a recording of it: \
-it begins with an image of the process, as a part does that relive split makes. Each time that it is asked \
+it begins with images of the processes, as a part does that relive split makes. Each time that it is asked \
 another recording is made.";
 
 pub(super) const KEEP_AFTER: &str = "\

@@ -3,6 +3,9 @@
 
 use std::time::Duration;
 
+use relive_engine::supervisor::FlightWindow;
+use relive_kabi::signal_name;
+
 /// A guest address, in hexadecimal with 0x.
 #[derive(Debug, Clone, Copy)]
 pub struct GuestAddress(pub u64);
@@ -75,9 +78,60 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(number * unit).map_err(|_| wrong())
 }
 
+/// Reads the window of a flight recording: a time, or a size with its unit.
+pub(super) fn window(text: &str) -> Result<FlightWindow, String> {
+    let found = match text.ends_with('B') {
+        true => size(text).ok().map(FlightWindow::Bytes),
+        false => duration(text).ok().map(FlightWindow::Time),
+    };
+    found.ok_or_else(|| {
+        format!("'{text}' is neither a time nor a size: write it as 500ms, 30s, 5m, or as 200MiB")
+    })
+}
+
+/// A signal that the recorder takes for a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeepingSignal(pub i32);
+
+/// Reads one: of all signals, those of which the recorder has no other use.
+pub(super) fn keeping_signal(text: &str) -> Result<KeepingSignal, String> {
+    let free = [
+        libc::SIGUSR1,
+        libc::SIGUSR2,
+        libc::SIGALRM,
+        libc::SIGWINCH,
+        libc::SIGIO,
+        libc::SIGURG,
+    ];
+    let is = |signal: &i32| {
+        let name = signal_name(*signal).unwrap_or_default();
+        name == text || name.strip_prefix("SIG") == Some(text) || signal.to_string() == text
+    };
+    let found = free.into_iter().find(is).map(KeepingSignal);
+    found.ok_or_else(|| {
+        format!("'{text}' is no signal for it: take USR1, USR2, ALRM, WINCH, IO or URG")
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn windows_and_signals() {
+        assert_eq!(window("2MiB"), Ok(FlightWindow::Bytes(2 << 20)));
+        assert_eq!(
+            window("2m"),
+            Ok(FlightWindow::Time(Duration::from_secs(120)))
+        );
+        assert!(window("2MB").is_err() && window("x").is_err() && window("B").is_err());
+        for text in ["USR2", "SIGUSR2", "12"] {
+            assert_eq!(keeping_signal(text), Ok(KeepingSignal(libc::SIGUSR2)));
+        }
+        for text in ["TERM", "9", "CHLD", "0", "USR3"] {
+            assert!(keeping_signal(text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn times() {

@@ -2,10 +2,9 @@
    the process; then a line for each round. With a second argument it ends by a bad pointer, with a third it has a child
    that lives until its end. */
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/wait.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -28,23 +27,17 @@ static void *work(void *unused)
 
 int main(int argc, char **argv)
 {
-    pid_t child = -1;
     pthread_t threads[2];
     printf("%d\n", getpid());
     fflush(stdout);
-    if (argc > 3 && (child = fork()) == 0)
-        for (;;)
-            pause();
     for (int i = 0; i < 2; i++)
         pthread_create(&threads[i], 0, work, 0);
     for (int round = 0; round < atoi(argv[1]); round++) {
         usleep(5000);
         printf("round %d: %ld\n", round, count);
         fflush(stdout);
-    }
-    if (child > 0) {
-        kill(child, SIGKILL);
-        waitpid(child, 0, 0);
+        if (argc > 3 && round == atoi(argv[3]) && prctl(0x524c564b) == 0)
+            return 1;
     }
     if (argc > 2 && argv[2][0] == 'x')
         *nowhere = 1;

@@ -204,6 +204,51 @@ fn a_run_is_kept_when_somebody_asks_and_goes_on() {
         .refused("no flight recording runs as kept");
 }
 
+/// The program asks by a call that does nothing elsewhere; somebody else by a signal to the recorder.
+#[test]
+fn a_program_asks_itself_and_a_signal_asks() {
+    let (sandbox, program) = compiled();
+    let command = ["record", "--flight=60ms", "--keep-on", "USR2", "-o", "kept"];
+    let mut command =
+        sandbox.command(&[&command[..], &[text(&program), "150", "0", "40"]].concat());
+    command.stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    let mut lines = String::new();
+    while !lines.contains("round 100:") {
+        output.read_line(&mut lines).unwrap();
+    }
+    let pid = Pid::from_raw(child.id() as i32).unwrap();
+    kill_process(pid, Signal::USR2).unwrap();
+    output.read_to_string(&mut lines).unwrap();
+    assert_eq!(wait(&mut child).code(), Some(0));
+    for (kept, round) in [("kept", "round 40:"), ("kept.2", "round 100:")] {
+        sandbox.relive(&["verify", kept]).ok();
+        let replayed = sandbox.relive(&["replay", kept]).ok();
+        let there = lines.contains(&replayed.stdout) && replayed.stdout.contains(round);
+        assert!(there, "{kept}: {replayed:#?}");
+    }
+    assert!(!sandbox.path("kept.3").exists(), "nobody else asked");
+    let words = ["record", "--flight", "--keep-on", "TERM", "true"];
+    let wrong = sandbox.relive(&words);
+    assert_eq!(wrong.code(), Some(2), "{wrong:#?}");
+    assert!(wrong.stderr.contains("no signal for it"), "{wrong:#?}");
+}
+
+/// A window of bytes: the tapes that are kept are not larger, and much has gone.
+#[test]
+fn a_window_of_bytes_is_kept() {
+    let (sandbox, program) = compiled();
+    let words = ["record", "--flight=100KiB", "-o", "kept", text(&program)];
+    let outcome = sandbox.relive(&[&words[..], &["300", "9"]].concat());
+    assert_eq!(outcome.code(), Some(9), "{outcome:#?}");
+    let part = check(&sandbox, "kept", &outcome.stdout);
+    assert!(
+        part.len() < outcome.stdout.len() * 3 / 4 && !part.is_empty(),
+        "{part}"
+    );
+}
+
 #[test]
 fn a_recorder_that_is_asked_to_end_keeps_what_there_is() {
     let (sandbox, program) = compiled();

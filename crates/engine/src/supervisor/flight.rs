@@ -17,21 +17,35 @@ use crate::failure::{Failure, Result};
 use crate::image_stream::{CHECKPOINTS, Checkpoints, IncomingImage, Prologue, TreeState, is_image};
 use crate::shm::ring::{RINGS, state};
 use crate::shm::{Shm, alive};
+use crate::supervisor::forwarding;
 use cut_choice::{FlightTree, SleepingCopy};
 use keeping::Keeping;
 
 /// Of the window, the time between two copies; not less than [`OFTEN`].
 const PART: u32 = 4;
+/// The same where the window is one of bytes, of the time that is kept at present.
+const PART_OF_BYTES: u32 = 8;
 const OFTEN: Duration = Duration::from_millis(5);
 const SELDOM: Duration = Duration::from_secs(10);
 /// Of the time between two copies, the time between two looks at what is not needed any more.
 const LOOKS: u32 = 4;
 
+/// How much of the past a flight recording keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FlightWindow {
+    /// At least so much time.
+    Time(Duration),
+    /// About so many bytes of tapes at most, as they lie in memory.
+    Bytes(u64),
+}
+
 /// What a flight recording keeps, and where.
 #[derive(Clone, Debug)]
 pub struct FlightPlan {
-    /// At least so much of the past.
-    pub window: Duration,
+    /// How much of the past.
+    pub window: FlightWindow,
+    /// A signal to the recorder that asks for what there is.
+    pub signal: Option<i32>,
     /// The folder of the first recording that is kept; further ones get a number.
     pub place: PathBuf,
     /// Also what there is at the end, however that is.
@@ -74,6 +88,8 @@ pub struct Flight {
     began: Instant,
     asked: Instant,
     looked: Instant,
+    /// Of a window of bytes: nothing is needed that happened before.
+    since: Instant,
     /// Something has gone that stood on tapes.
     forgot: bool,
     keeping: Option<Keeping>,
@@ -93,6 +109,9 @@ impl Flight {
     /// There is no memory.
     pub fn begin(shm: Shm, plan: FlightPlan, manifest: Manifest, work: &Path) -> Result<Self> {
         CHECKPOINTS.of(&shm).begin_sleeping();
+        if let Some(signal) = plan.signal {
+            forwarding::keep_on(signal);
+        }
         let pid = format!("{}\n", std::process::id());
         std::fs::write(work.join(RUNS), pid).map_err(Failure::setup)?;
         Ok(Self {
@@ -108,6 +127,7 @@ impl Flight {
             began: Instant::now(),
             asked: Instant::now(),
             looked: Instant::now(),
+            since: Instant::now(),
             forgot: false,
             keeping: None,
             keeps: 0,
@@ -215,7 +235,7 @@ impl Flight {
     /// Looks after the copies: asks for the next ones, lets those go that are not needed, and with them what stands on
     /// tapes before. Answers who asks for what there is.
     pub fn tick(&mut self) {
-        let every = (self.plan.window / PART).clamp(OFTEN, SELDOM);
+        let every = self.every();
         if self.asked.elapsed() >= every {
             self.asked = Instant::now();
             self.checkpoints().want();
@@ -229,9 +249,23 @@ impl Flight {
             self.look();
             self.trim();
         }
-        if std::fs::remove_file(self.work.join(ASKED)).is_ok() {
+        let asked = [
+            std::fs::remove_file(self.work.join(ASKED)).is_ok(),
+            forwarding::asks_to_keep(),
+            self.checkpoints().guest_asks_to_keep(),
+        ];
+        if asked.contains(&true) {
             self.keep();
         }
+    }
+
+    /// The time between two copies.
+    fn every(&self) -> Duration {
+        let every = match self.plan.window {
+            FlightWindow::Time(window) => window / PART,
+            FlightWindow::Bytes(_) => self.since.elapsed() / PART_OF_BYTES,
+        };
+        every.clamp(OFTEN, SELDOM)
     }
 
     /// Looks which processes and which copies there are.
@@ -239,7 +273,11 @@ impl Flight {
         let now = Instant::now();
         let tree = TreeState::now(&self.shm);
         self.tree.number(tree.processes, now);
-        let left = self.tree.look(&self.living(), tree, self.plan.window, now);
+        let window = match self.plan.window {
+            FlightWindow::Time(window) => window,
+            FlightWindow::Bytes(_) => self.since.elapsed(),
+        };
+        let left = self.tree.look(&self.living(), tree, window, now);
         self.end(left);
         let checkpoints = CHECKPOINTS.of(&self.shm);
         self.tree.retain_copies(|copy| {
@@ -273,15 +311,37 @@ impl Flight {
 
     /// The time since which all is to be kept; `None`: the program has not run so long.
     fn since(&self) -> Option<Instant> {
-        // A process may take long to end behind its last event.
-        let now = self.tree.over().unwrap_or_else(Instant::now);
-        let since = now.checked_sub(self.plan.window)?;
+        let since = match self.plan.window {
+            FlightWindow::Time(window) => {
+                // A process may take long to end behind its last event.
+                let now = self.tree.over().unwrap_or_else(Instant::now);
+                now.checked_sub(window)?
+            }
+            FlightWindow::Bytes(_) => self.since,
+        };
         (since > self.began).then_some(since)
     }
 
+    /// Forgets what the window does not hold.
     fn trim(&mut self) {
-        let cut = self.since().and_then(|at| self.tree.choose(at, true));
-        let Some(cut) = cut else {
+        let FlightWindow::Bytes(most) = self.plan.window else {
+            if let Some(at) = self.since() {
+                self.forget_before(at);
+            }
+            return;
+        };
+        while self.tapes.bytes() > most {
+            let later = self.tree.copies().map(|copy| copy.taken);
+            let Some(at) = later.filter(|taken| *taken > self.since).min() else {
+                return;
+            };
+            self.since = at;
+            self.forget_before(at);
+        }
+    }
+
+    fn forget_before(&mut self, at: Instant) {
+        let Some(cut) = self.tree.choose(at, true) else {
             return;
         };
         let places = keeping::places(&self.tree, &cut);

@@ -1,7 +1,7 @@
 //! Signals that a supervisor gets: those meant for the program are passed on to it, and the end of
 //! a child ends the supervisor's sleep. The handlers only move atomic words.
 
-use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -50,6 +50,25 @@ pub fn forward_endings() {
             unsafe { libc::signal(sig, note_forward as *const () as libc::sighandler_t) };
         }
     }
+}
+
+/// Somebody has asked the recorder by a signal to keep what there is.
+/// Process-wide: a signal handler sets it.
+static KEEP: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn note_keep(_: i32) {
+    KEEP.store(true, Ordering::Release);
+}
+
+/// This signal asks to keep what there is.
+pub fn keep_on(signal: i32) {
+    // SAFETY: the handler only stores to an atomic.
+    unsafe { libc::signal(signal, note_keep as *const () as libc::sighandler_t) };
+}
+
+/// Whether one has come.
+pub fn asks_to_keep() -> bool {
+    KEEP.swap(false, Ordering::AcqRel)
 }
 
 /// Sends the last signal that the supervisor got to the program's first process, which has not

@@ -43,7 +43,7 @@ use crate::call::answer::Answer;
 use crate::call::reply::Reply;
 use crate::failure::Result;
 use crate::flow::Flow;
-use crate::image_stream::CHECKPOINTS;
+use crate::image_stream::{CHECKPOINTS, PR_KEEP};
 use crate::kernel::syscall_event;
 use crate::memory::content::{Content, ContentRequest};
 use crate::mode::{
@@ -124,14 +124,24 @@ impl Serial {
         }
     }
 
+    /// A call of prctl(2) that tells those something who make checkpoints.
+    #[cold]
+    fn told_by_prctl(&self, call: &Call) {
+        let checkpoints = CHECKPOINTS.of(&self.shm);
+        match call.int(0) {
+            // Orphans come to its process.
+            libc::PR_SET_CHILD_SUBREAPER => checkpoints.adopts(),
+            PR_KEEP => {
+                checkpoints.ask_to_keep();
+                self.shm.wake_supervisor();
+            }
+            _ => {}
+        }
+    }
+
     fn create_tape(&self, id: TapeId) -> Result<Tape> {
         Ok(Tape::Out(TapeOut::create(self.shm, id)?))
     }
-}
-
-/// Whether the call lets orphans come to its process (PR_SET_CHILD_SUBREAPER(2const)).
-fn adopts_orphans(call: &Call) -> bool {
-    i64::from(call.nr) == libc::SYS_prctl && call.int(0) == libc::PR_SET_CHILD_SUBREAPER
 }
 
 /// Others find the process by its kernel id from now on.
@@ -198,8 +208,8 @@ impl Outcomes for Serial {
         _: Option<&Answer>,
     ) -> Result<()> {
         syscall_event::log(task, call, result)?;
-        if self.checkpoints.is_some() && adopts_orphans(call) {
-            CHECKPOINTS.of(&self.shm).adopts();
+        if self.checkpoints.is_some() && i64::from(call.nr) == libc::SYS_prctl {
+            self.told_by_prctl(call);
         }
         if let Some(sampler) = &self.sampler {
             sampler.call_ends(&self.baton, call, result);
