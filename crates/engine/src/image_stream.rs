@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::encoding;
 use crate::failure::{Failure, Result};
+use crate::input::shared_store::SHARED;
 use crate::memory::page_list::PageRange;
 use crate::section::{Section, Shareable};
 use crate::session_state::{LAYOUT, SessionState};
@@ -330,6 +331,8 @@ pub struct TreeState {
     /// How often a process has become a member of the group that shares memory, or has left it: between two places
     /// with the same number no process has written to the memory of another one that is alone at both.
     pub group: u32,
+    /// Bytes of input to which the process refers no more.
+    pub floor: u64,
 }
 
 impl TreeState {
@@ -340,6 +343,7 @@ impl TreeState {
             order: shm.header().next_order.load(Ordering::Acquire),
             processes: shm.processes(),
             group: CHECKPOINTS.of(shm).group.load(Ordering::Acquire),
+            floor: SHARED.of(shm).floor(),
         }
     }
 }

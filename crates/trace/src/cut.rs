@@ -84,7 +84,7 @@ struct KeptInput<'a> {
     from: &'a Input,
     /// Whether each piece is kept.
     kept: Vec<bool>,
-    /// Bytes of pieces that are not kept, before each piece.
+    /// Bytes that are not kept, before each piece.
     dropped: Vec<u64>,
 }
 
@@ -113,7 +113,8 @@ impl<'a> KeptInput<'a> {
     fn copy(&mut self, to: &mut TraceWriter) -> Result<()> {
         let path = input::input_path(to.directory());
         let mut store: Option<File> = None;
-        let (mut dropped, mut start, mut bytes) = (0, 0, Vec::new());
+        let base = self.from.base();
+        let (mut dropped, mut start, mut bytes) = (base, base, Vec::new());
         for (index, kept) in self.kept.iter().enumerate() {
             let Piece { end, sum } = self.from.pieces()[index];
             self.dropped.push(dropped);

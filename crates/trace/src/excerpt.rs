@@ -31,6 +31,13 @@ pub struct Excerpt {
     /// theirs began. Each from a number up to, and without, another one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gaps: Vec<(u64, u64)>,
+    /// Offset of the first byte of input: those before are not there.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub input: u64,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// A process of which an excerpt begins with an image.
@@ -141,7 +148,12 @@ impl Excerpt {
         }
         let counted = self.tapes.iter().flat_map(|t| [t.offset, t.event]);
         let named = self.processes.iter().flat_map(|p| [p.work, p.event]);
-        match counted.chain(named).chain(gaps).all(|n| n < MOST) {
+        match counted
+            .chain(named)
+            .chain(gaps)
+            .chain([self.input])
+            .all(|n| n < MOST)
+        {
             true => Ok(()),
             false => Err("an excerpt that begins behind any recording"),
         }
@@ -168,6 +180,7 @@ mod tests {
             tapes: vec![tape(1, 0), tape(1, TapeId::SCHEDULE), tape(4, 1)],
             cut: true,
             gaps: vec![(2, 4), (7, 8)],
+            input: 512,
         }
     }
 
@@ -193,6 +206,7 @@ mod tests {
             |e: &mut Excerpt| e.processes[0].work = 1 << 62,
             |e: &mut Excerpt| e.order = u64::MAX,
             |e: &mut Excerpt| e.order = 2,
+            |e: &mut Excerpt| e.input = 1 << 62,
             |e: &mut Excerpt| e.gaps.swap(0, 1),
             |e: &mut Excerpt| e.gaps[0].1 = 2,
             |e: &mut Excerpt| e.gaps[1] = (4, 8),

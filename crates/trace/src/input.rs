@@ -76,15 +76,17 @@ pub struct Input {
     path: PathBuf,
     /// `None`: the trace has no input.
     file: Option<Arc<File>>,
+    /// Where the first piece begins: an excerpt may lack those before.
+    base: u64,
     pieces: Arc<[Piece]>,
     /// Not 0: the piece was checked.
     checked: Arc<[AtomicU8]>,
 }
 
 impl Input {
-    /// Opens the store of a trace. `recorded` is the length that the manifest of a complete
-    /// recording states. `true`: some of it is missing.
-    pub(crate) fn open(directory: &Path, recorded: Option<u64>) -> Result<(Self, bool)> {
+    /// Opens the store of a trace, whose first piece begins at `base`. `recorded` is the end of the last one that the
+    /// manifest of a complete recording states. `true`: some of it is missing.
+    pub(crate) fn open(directory: &Path, base: u64, recorded: Option<u64>) -> Result<(Self, bool)> {
         let path = directory.join(NAME);
         let sums = directory.join(SUMS);
         let list = match open_regular(&sums) {
@@ -103,10 +105,11 @@ impl Input {
                 Ok::<_, Error>(meta.len())
             };
             let length = there(&data, &path)?;
-            (pieces, torn) = read_pieces(&list, &sums, there(&list, &sums)?, length)?;
+            let ends = base.saturating_add(length);
+            (pieces, torn) = read_pieces(&list, &sums, there(&list, &sums)?, base, ends)?;
             file = Some(Arc::new(data));
         }
-        let end = pieces.last().map_or(0, |piece: &Piece| piece.end);
+        let end = pieces.last().map_or(base, |piece: &Piece| piece.end);
         match recorded {
             Some(recorded) if end > recorded => {
                 return Err(Error::Damaged {
@@ -121,19 +124,26 @@ impl Input {
         let input = Self {
             path,
             file,
+            base,
             pieces: pieces.into(),
             checked,
         };
         Ok((input, torn))
     }
 
-    /// Number of bytes.
+    /// The end of the last byte.
     #[must_use]
     pub fn length(&self) -> u64 {
-        self.pieces.last().map_or(0, |piece| piece.end)
+        self.pieces.last().map_or(self.base, |piece| piece.end)
     }
 
-    /// The file, at least [`Input::length`] long when it was opened.
+    /// The offset of the first byte, with which the file begins.
+    #[must_use]
+    pub fn base(&self) -> u64 {
+        self.base
+    }
+
+    /// The file: it reached from [`Input::base`] to [`Input::length`] when it was opened, at least.
     #[must_use]
     pub fn file(&self) -> Option<&File> {
         self.file.as_deref()
@@ -159,7 +169,7 @@ impl Input {
     fn end(&self, offset: u64, length: u64) -> Result<u64> {
         offset
             .checked_add(length)
-            .filter(|end| length > 0 && *end <= self.length())
+            .filter(|end| length > 0 && offset >= self.base && *end <= self.length())
             .ok_or_else(|| self.damaged("an event refers to bytes that it does not hold"))
     }
 
@@ -175,7 +185,7 @@ impl Input {
         let end = self.end(offset, length)?;
         let first = self.piece_at(offset);
         let starts = move |i: usize| match i {
-            0 => 0,
+            0 => self.base,
             i => self.pieces[i - 1].end,
         };
         Ok((first..self.pieces.len())
@@ -232,7 +242,7 @@ impl Input {
     /// # Errors
     /// At the first piece whose bytes differ from the recorded ones.
     pub fn verify(&self) -> Result<()> {
-        let (mut start, mut piece) = (0, Vec::new());
+        let (mut start, mut piece) = (self.base, Vec::new());
         for (index, Piece { end, .. }) in self.pieces.iter().enumerate() {
             piece.resize((end - start) as usize, 0);
             self.read_at(&mut piece, start)?;
@@ -244,7 +254,7 @@ impl Input {
 
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> Result<()> {
         let file = self.file.as_ref().ok_or_else(|| self.damaged("missing"))?;
-        file.read_exact_at(bytes, offset)
+        file.read_exact_at(bytes, offset - self.base)
             .map_err(|error| Error::read(&self.path, error))
     }
 
@@ -256,9 +266,15 @@ impl Input {
     }
 }
 
-/// All whole pieces whose bytes are there, and whether some are missing.
-fn read_pieces(list: &File, path: &Path, length: u64, data: u64) -> Result<(Vec<Piece>, bool)> {
-    let (mut pieces, mut before) = (Vec::new(), 0);
+/// All whole pieces from an offset on whose bytes are there, and whether some are missing.
+fn read_pieces(
+    list: &File,
+    path: &Path,
+    length: u64,
+    base: u64,
+    data: u64,
+) -> Result<(Vec<Piece>, bool)> {
+    let (mut pieces, mut before) = (Vec::new(), base);
     let mut block = vec![0; 4096 * PIECE_LEN];
     let mut at = 0;
     while at < length {

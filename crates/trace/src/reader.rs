@@ -121,7 +121,9 @@ impl Trace {
             }
             truncated |= length < recorded;
         }
-        let (input, torn) = Input::open(directory, manifest.input_length)?;
+        let excerpt = manifest.excerpt.as_ref();
+        let base = excerpt.map_or(0, |excerpt| excerpt.input);
+        let (input, torn) = Input::open(directory, base, manifest.input_length)?;
         truncated |= torn;
         let infos = scan.index.iter().map(|(id, chunks)| info(*id, chunks));
         Ok(Self {

@@ -25,7 +25,7 @@ static MAPPED: OnceLock<MappedStore> = OnceLock::new();
 /// # Errors
 /// It cannot be mapped.
 pub fn attach(input: &Input) -> Result<()> {
-    let (Some(file), length @ 1..) = (input.file(), input.length()) else {
+    let (Some(file), length @ 1..) = (input.file(), input.length() - input.base()) else {
         return Ok(());
     };
     let (anywhere, length) = (std::ptr::null_mut(), length as usize);
@@ -53,10 +53,12 @@ pub fn recorded(offset: u64, length: u64) -> Result<&'static [u8]> {
         ));
     };
     let at = |start: u64, end: u64| {
+        let first = mapped.input.base();
         // SAFETY: inside the store, which is mapped as a whole: `unchecked` yields and
         // accepts no other ranges. No process changes a recording.
         unsafe {
-            std::slice::from_raw_parts(mapped.base.add(start as usize), (end - start) as usize)
+            let from = mapped.base.add((start - first) as usize);
+            std::slice::from_raw_parts(from, (end - start) as usize)
         }
     };
     let input = &mapped.input;

@@ -33,6 +33,8 @@ pub struct StoreState {
     lock: Lock,
     /// Bytes of the store that may be read.
     length: AtomicU64,
+    /// Bytes of the store that are not to be referred to any more.
+    floor: AtomicU64,
     /// The number of pieces noted: it alone decides where the store ends.
     pieces: AtomicU64,
     /// The number of pieces that the supervisor has taken.
@@ -97,6 +99,20 @@ impl StoreState {
     /// From now on every process checks for a limit on the size of files before it appends.
     pub fn look_for_limits(&self) {
         self.limits.store(true, Ordering::Release);
+    }
+
+    /// Supervisor: no later event is to refer to bytes that are there by now, if so many are or more.
+    pub fn raise_floor(&self, least: u64) {
+        let length = self.length.load(Ordering::Acquire);
+        if length - self.floor.load(Ordering::Relaxed) >= least {
+            self.floor.store(length, Ordering::Release);
+        }
+    }
+
+    /// No later event of the calling process refers to bytes before this one.
+    #[must_use]
+    pub fn floor(&self) -> u64 {
+        self.floor.load(Ordering::Acquire)
     }
 
     /// Supervisor: takes the pieces noted since the last time.
@@ -203,11 +219,14 @@ impl InputStore {
     /// The bytes from an offset on, at most `most`.
     pub(super) fn at(&self, offset: u64, most: usize) -> &[u8] {
         let length = self.shared().length.load(Ordering::Acquire);
+        if offset < self.shared().floor() {
+            return &[];
+        }
         let n = length.saturating_sub(offset).min(most as u64) as usize;
         if n == 0 {
             return &[];
         }
-        // SAFETY: the file reaches as far as `length` and is never changed below it; the
+        // SAFETY: the file reaches as far as `length` and is never changed below it and above the floor; the
         // mapping covers every length and is never removed.
         unsafe { std::slice::from_raw_parts(self.base.add(offset as usize), n) }
     }

@@ -7,14 +7,17 @@ mod cut_choice;
 mod keeping;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use relive_trace::{Decoder, Kind, Manifest, Piece, RecentTapes, Summary, TapeId};
+use relive_trace::{Decoder, Kind, Manifest, Piece, RecentTapes, Summary, TapeId, input_path};
+use rustix::fs::{FallocateFlags, fallocate};
 
 use crate::failure::{Failure, Result};
 use crate::image_stream::{CHECKPOINTS, Checkpoints, IncomingImage, Prologue, TreeState, is_image};
+use crate::input::shared_store::SHARED;
 use crate::shm::ring::{RINGS, state};
 use crate::shm::{Shm, alive};
 use crate::supervisor::forwarding;
@@ -27,6 +30,8 @@ const PART: u32 = 4;
 const PART_OF_BYTES: u32 = 8;
 const OFTEN: Duration = Duration::from_millis(5);
 const SELDOM: Duration = Duration::from_secs(10);
+/// Fewer bytes of input are not worth it that files which are read again are stored again.
+const INPUT: u64 = 16 << 20;
 /// Of the time between two copies, the time between two looks at what is not needed any more.
 const LOOKS: u32 = 4;
 
@@ -81,7 +86,9 @@ pub struct Flight {
     work: PathBuf,
     tapes: RecentTapes,
     ended: BTreeMap<TapeId, EndedTape>,
+    /// The pieces of input behind `input`: what stands before has gone.
     pieces: Vec<Piece>,
+    input: u64,
     /// Images on their way by ring, each with the number of recordings that had been begun to be kept.
     incoming: BTreeMap<u32, (u32, IncomingImage)>,
     tree: FlightTree,
@@ -122,6 +129,7 @@ impl Flight {
             tapes: RecentTapes::new().map_err(Failure::setup)?,
             ended: BTreeMap::new(),
             pieces: Vec::new(),
+            input: 0,
             incoming: BTreeMap::new(),
             tree: FlightTree::default(),
             began: Instant::now(),
@@ -279,6 +287,10 @@ impl Flight {
         };
         let left = self.tree.look(&self.living(), tree, window, now);
         self.end(left);
+        let store = SHARED.of(&self.shm);
+        if store.floor() == self.input {
+            store.raise_floor(INPUT);
+        }
         let checkpoints = CHECKPOINTS.of(&self.shm);
         self.tree.retain_copies(|copy| {
             let lives = alive(copy.pid);
@@ -348,9 +360,26 @@ impl Flight {
         let (tree, ended) = (&self.tree, &mut self.ended);
         self.tapes.forget(&places, |id| tree.needs(&cut, id));
         ended.retain(|id, _| tree.needs(&cut, *id));
+        let floor = self.tree.floor(&cut);
+        if floor > self.input {
+            self.forget_input(floor);
+        }
         let left = self.tree.trim(&cut);
         self.end(left);
         self.forgot = true;
+    }
+
+    /// No tape refers to input before this offset any more.
+    fn forget_input(&mut self, floor: u64) {
+        self.pieces.retain(|piece| piece.end > floor);
+        self.input = floor;
+        let store = File::options().write(true).open(input_path(&self.work));
+        let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        let punched = store.and_then(|store| Ok(fallocate(&store, hole, 0, floor)?));
+        if let Err(error) = punched {
+            // It only takes room.
+            tracing::debug!(target: "flight", "input stays: {error}");
+        }
     }
 
     /// The program has ended so; what there is is kept if it is wanted.

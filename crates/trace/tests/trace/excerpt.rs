@@ -95,6 +95,7 @@ fn excerpt_of(
         tapes: vec![BeginTape::new(TAPE, from)],
         cut: to.is_some(),
         gaps: Vec::new(),
+        input: 0,
     });
     let summary = summary();
     writer.finish(to.is_none().then_some(&summary)).unwrap();

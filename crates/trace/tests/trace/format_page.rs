@@ -53,6 +53,7 @@ fn every_field_of_the_manifest_is_described() {
         tapes: Vec::new(),
         cut: false,
         gaps: vec![(31, 33)],
+        input: 1,
     });
     let json = serde_json::to_value(&manifest).unwrap();
     let fields = json.as_object().unwrap();

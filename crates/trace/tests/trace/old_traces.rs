@@ -188,6 +188,7 @@ fn make_excerpt_version() {
         tapes,
         cut: false,
         gaps: Vec::new(),
+        input: 0,
     });
     writer.finish(whole.manifest().summary.as_ref()).unwrap();
     std::fs::write(folder.join("expected.txt"), text(&directory)).unwrap();

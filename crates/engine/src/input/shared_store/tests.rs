@@ -83,3 +83,17 @@ fn a_list_that_nobody_takes_fills_up() {
     assert_eq!(store.shared().take().len(), WAITING - 1);
     assert_eq!(store.append(ME, &part), Some(256 * (WAITING as u64 - 1)));
 }
+
+#[test]
+fn nothing_below_the_floor_is_found() {
+    let (store, _file) = store();
+    let (a, b) = (bytes(1, 5000), bytes(2, 5000));
+    store.append(ME, &a).unwrap();
+    store.shared().raise_floor(5001);
+    assert_eq!(store.at(0, a.len()), a, "it was not worth it");
+    store.shared().raise_floor(5000);
+    assert!(store.at(0, 1).is_empty() && store.at(4999, 1).is_empty());
+    store.append(ME, &b).unwrap();
+    assert_eq!(store.at(5000, b.len()), b);
+    assert_eq!(store.shared().floor(), 5000);
+}

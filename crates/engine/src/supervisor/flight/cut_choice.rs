@@ -257,6 +257,12 @@ impl FlightTree {
         (first, last.unwrap_or(0).max(self.gone_order))
     }
 
+    /// No event behind a cut refers to input before this offset.
+    pub fn floor(&self, cut: &FlightCut) -> u64 {
+        let copies = cut.keys().filter_map(|index| self.copy(cut, *index));
+        copies.map(|copy| copy.tree.floor).min().unwrap_or(0)
+    }
+
     /// No recording will begin before this cut. Gives the copies of no use any more.
     pub fn trim(&mut self, cut: &FlightCut) -> Vec<SleepingCopy> {
         let (_, lacks) = self.lacks(cut);

@@ -2,7 +2,9 @@
 //! images are there the tapes from the copies on follow. Half of a recording must never be left.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::{Seek, SeekFrom};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use relive_trace::{
@@ -195,7 +197,8 @@ impl Flight {
     ) -> Result<()> {
         writer.add_pieces(&self.pieces).map_err(Failure::setup)?;
         let no = |e: std::io::Error| Failure::setup(format!("a recording cannot be kept: {e}"));
-        std::fs::copy(input_path(&self.work), input_path(writer.directory())).map_err(no)?;
+        self.copy_input(&input_path(writer.directory()))
+            .map_err(no)?;
         let (theirs, ours) = (FileStore::new(&self.work), writer.files());
         for id in theirs.ids().map_err(Failure::setup)? {
             ours.take(id, &theirs).map_err(Failure::setup)?;
@@ -212,6 +215,17 @@ impl Flight {
                 .map_err(no)?;
         }
         Ok(())
+    }
+
+    /// Copies the input from the first byte on that is still there.
+    fn copy_input(&self, to: &Path) -> std::io::Result<()> {
+        let from = input_path(&self.work);
+        if self.input == 0 {
+            return std::fs::copy(from, to).map(drop);
+        }
+        let mut from = File::open(from)?;
+        from.seek(SeekFrom::Start(self.input))?;
+        std::io::copy(&mut from, &mut File::options().write(true).open(to)?).map(drop)
     }
 
     fn finish(&self, keeping: Keeping) -> Result<KeptFlight> {
@@ -238,6 +252,7 @@ impl Flight {
                 .collect(),
             cut: self.at_end.is_none(),
             gaps,
+            input: self.input,
         };
         for (prologue, mut image) in images.into_values() {
             image.describe(prologue.head(0), encoding::to_bytes(&prologue.state));

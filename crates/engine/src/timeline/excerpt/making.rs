@@ -55,6 +55,7 @@ pub fn make_excerpt(
         tapes: Vec::new(),
         cut: end.is_some(),
         gaps: others::gaps(trace, order),
+        input: 0,
     };
     let marks: BTreeMap<TapeId, TapeMark> = begins.iter().flat_map(|at| at.state.marks()).collect();
     excerpt.tapes = marks

@@ -169,6 +169,7 @@ impl Seen {
             order: history.now,
             processes,
             group: history.meetings,
+            floor: 0,
         };
         self.tree.number(processes, now);
         match act {
