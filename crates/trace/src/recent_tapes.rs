@@ -63,6 +63,14 @@ impl RecentTapes {
         Ok(())
     }
 
+    /// The first bytes of a tape, as long as all of it is here and it is short.
+    #[must_use]
+    pub fn beginning(&self, id: TapeId) -> &[u8] {
+        let tape = self.tapes.get(&id);
+        let whole = tape.filter(|tape| tape.base == 0 && tape.blocks.is_empty());
+        whole.map_or(&[], |tape| &tape.rest)
+    }
+
     /// Drops what stands before these places, and all tapes that `needed` does not want.
     pub fn forget(&mut self, places: &BTreeMap<TapeId, u64>, needed: impl Fn(TapeId) -> bool) {
         self.tapes.retain(|id, _| needed(*id));

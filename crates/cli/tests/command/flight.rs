@@ -90,6 +90,41 @@ fn a_mapped_file_is_kept_as_it_was() {
     assert!(part.len() < outcome.stdout.len(), "{part}");
 }
 
+/// Input that nothing names any more goes: what is kept has its last part, and says where that begins.
+#[test]
+fn input_is_forgotten_too() {
+    let (sandbox, program) = compiled_from("flight_input.c");
+    let words = [
+        "record",
+        "--flight=50ms",
+        "-o",
+        "kept",
+        text(&program),
+        "100",
+    ];
+    let outcome = sandbox.relive(&words);
+    assert_eq!(outcome.code(), Some(9), "{outcome:#?}");
+    let part = check(&sandbox, "kept", &outcome.stdout);
+    assert!(part.len() < outcome.stdout.len() / 2, "{part}");
+    let input = std::fs::metadata(sandbox.path("kept/input")).unwrap().len();
+    assert!(input < 60 << 20, "{input} of 100 MiB");
+    let manifest = std::fs::read_to_string(sandbox.path("kept/manifest.json")).unwrap();
+    assert!(manifest.contains("\"input\""), "{manifest}");
+    // Places of its input are those of the whole run; a part of it counts anew.
+    let event = part_event(&manifest) + 10;
+    let words = ["split", "kept", "--from", &event.to_string(), "-o", "part"];
+    sandbox.relive(&words).ok();
+    sandbox.relive(&["verify", "part"]).ok();
+}
+
+/// The events before what was kept, of its first process.
+fn part_event(manifest: &str) -> u64 {
+    let manifest: serde_json::Value = serde_json::from_str(manifest).unwrap();
+    manifest["excerpt"]["processes"][0]["event"]
+        .as_u64()
+        .unwrap()
+}
+
 /// The lines of a program that are behind the beginning of what was kept: each is one output.
 fn lines_behind(sandbox: &Sandbox, kept: &str, lines: &str) -> (String, usize) {
     let manifest = std::fs::read(sandbox.path(kept).join("manifest.json")).unwrap();

@@ -303,7 +303,7 @@ impl Drain {
                 self.events += events;
                 self.ticks += ticks;
                 if let Some(flight) = &mut self.store.flight {
-                    flight.tape_ended(tape, events, ticks);
+                    flight.store().tape_ended(tape, events, ticks);
                 }
             }
             open |= !self.close(i, closing)?;

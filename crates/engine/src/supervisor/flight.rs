@@ -4,16 +4,15 @@
 //! excerpt. Must never forget anything behind the place with which a kept recording would begin.
 
 mod cut_choice;
+mod flight_store;
 mod keeping;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use relive_trace::{Decoder, Kind, Manifest, Piece, RecentTapes, Summary, TapeId, input_path};
-use rustix::fs::{FallocateFlags, fallocate};
+use relive_trace::{Manifest, Summary};
 
 use crate::failure::{Failure, Result};
 use crate::image_stream::{CHECKPOINTS, Checkpoints, IncomingImage, Prologue, TreeState, is_image};
@@ -21,7 +20,9 @@ use crate::input::shared_store::SHARED;
 use crate::shm::ring::{RINGS, state};
 use crate::shm::{Shm, alive};
 use crate::supervisor::forwarding;
-use cut_choice::{FlightTree, SleepingCopy};
+use cut_choice::SleepingCopy;
+use flight_store::FlightStore;
+pub use flight_store::KeptFlight;
 use keeping::Keeping;
 
 /// Of the window, the time between two copies; not less than [`OFTEN`].
@@ -57,17 +58,6 @@ pub struct FlightPlan {
     pub always: bool,
 }
 
-/// A recording that was kept.
-#[derive(Clone, Debug)]
-pub struct KeptFlight {
-    /// Its folder.
-    pub folder: PathBuf,
-    /// The time that it covers.
-    pub span: Duration,
-    /// It begins with the program.
-    pub whole: bool,
-}
-
 /// The name of the file by which `relive keep` asks, in the folder of the work.
 pub const ASKED: &str = "keep";
 /// The name of the file with the process id of the recorder.
@@ -75,24 +65,13 @@ pub const RUNS: &str = "pid";
 /// The name of the file that answers.
 pub const ANSWER: &str = "kept";
 
-/// The totals of a tape that has ended: events and ticks.
-type EndedTape = (u64, u64);
-
 /// See the module.
 pub struct Flight {
     shm: Shm,
     plan: FlightPlan,
-    manifest: Manifest,
-    work: PathBuf,
-    tapes: RecentTapes,
-    ended: BTreeMap<TapeId, EndedTape>,
-    /// The pieces of input behind `input`: what stands before has gone.
-    pieces: Vec<Piece>,
-    input: u64,
+    store: FlightStore,
     /// Images on their way by ring, each with the number of recordings that had been begun to be kept.
     incoming: BTreeMap<u32, (u32, IncomingImage)>,
-    tree: FlightTree,
-    began: Instant,
     asked: Instant,
     looked: Instant,
     /// Of a window of bytes: nothing is needed that happened before.
@@ -105,8 +84,6 @@ pub struct Flight {
     kept: Vec<KeptFlight>,
     /// Why the last one could not be kept.
     failure: Option<Failure>,
-    /// The program has ended: its totals.
-    at_end: Option<Summary>,
 }
 
 impl Flight {
@@ -124,15 +101,8 @@ impl Flight {
         Ok(Self {
             shm,
             plan,
-            manifest,
-            work: work.to_owned(),
-            tapes: RecentTapes::new().map_err(Failure::setup)?,
-            ended: BTreeMap::new(),
-            pieces: Vec::new(),
-            input: 0,
+            store: FlightStore::new(manifest, work)?,
             incoming: BTreeMap::new(),
-            tree: FlightTree::default(),
-            began: Instant::now(),
             asked: Instant::now(),
             looked: Instant::now(),
             since: Instant::now(),
@@ -141,7 +111,6 @@ impl Flight {
             keeps: 0,
             kept: Vec::new(),
             failure: None,
-            at_end: None,
         })
     }
 
@@ -149,40 +118,9 @@ impl Flight {
         CHECKPOINTS.of(&self.shm)
     }
 
-    /// Adds bytes to a tape.
-    ///
-    /// # Errors
-    /// There is no memory.
-    pub fn append(&mut self, tape: TapeId, bytes: &[u8]) -> Result<()> {
-        if tape.thread == 0 && self.tree.awaits(tape.process) {
-            self.begins(tape, bytes)?;
-        }
-        self.tapes.append(tape, bytes).map_err(Failure::setup)
-    }
-
-    /// A process begins with the event at the beginning of these bytes, which are its first.
-    fn begins(&mut self, tape: TapeId, bytes: &[u8]) -> Result<()> {
-        let first = Decoder::new().decode(bytes);
-        let Ok((event, _)) = first else {
-            return Err(Failure::internal("a tape without a beginning"));
-        };
-        let parent = match event.kind {
-            Kind::Start(start) => Some(start.parent.process),
-            _ => None,
-        };
-        let parent = parent.filter(|parent| *parent < tape.process);
-        self.tree.born(tape.process, parent, Instant::now());
-        Ok(())
-    }
-
-    /// Pieces of the store of input, to which later events may refer.
-    pub fn add_pieces(&mut self, pieces: &[Piece]) {
-        self.pieces.extend_from_slice(pieces);
-    }
-
-    /// A tape has ended, with so many events and ticks.
-    pub fn tape_ended(&mut self, tape: TapeId, events: u64, ticks: u64) {
-        self.ended.insert(tape, (events, ticks));
+    /// What there is.
+    pub fn store(&mut self) -> &mut FlightStore {
+        &mut self.store
     }
 
     /// Bytes of an image, or of what a copy says of itself. Of an image that cannot be written nothing is kept.
@@ -236,7 +174,7 @@ impl Flight {
                 threads: begins.threads,
                 marks: prologue.state.marks(),
             };
-            self.tree.add_copy(begins.process, copy);
+            self.store.tree.add_copy(begins.process, copy);
         }
     }
 
@@ -248,8 +186,12 @@ impl Flight {
             self.asked = Instant::now();
             self.checkpoints().want();
         }
-        if self.keeping.is_some() {
-            self.check_keeping();
+        if let Some(keeping) = &mut self.keeping {
+            if keeping.is_lost(CHECKPOINTS.of(&self.shm)) {
+                self.give_up(Failure::setup(
+                    "a copy of a process that was to be kept is gone: memory may be short",
+                ));
+            }
             return;
         }
         if self.looked.elapsed() >= every / LOOKS {
@@ -258,7 +200,7 @@ impl Flight {
             self.trim();
         }
         let asked = [
-            std::fs::remove_file(self.work.join(ASKED)).is_ok(),
+            std::fs::remove_file(self.store.work.join(ASKED)).is_ok(),
             forwarding::asks_to_keep(),
             self.checkpoints().guest_asks_to_keep(),
         ];
@@ -280,19 +222,19 @@ impl Flight {
     fn look(&mut self) {
         let now = Instant::now();
         let tree = TreeState::now(&self.shm);
-        self.tree.number(tree.processes, now);
+        self.store.tree.number(tree.processes, now);
         let window = match self.plan.window {
             FlightWindow::Time(window) => window,
             FlightWindow::Bytes(_) => self.since.elapsed(),
         };
-        let left = self.tree.look(&self.living(), tree, window, now);
+        let left = self.store.tree.look(&self.living(), tree, window, now);
         self.end(left);
         let store = SHARED.of(&self.shm);
-        if store.floor() == self.input {
+        if store.floor() == self.store.input {
             store.raise_floor(INPUT);
         }
         let checkpoints = CHECKPOINTS.of(&self.shm);
-        self.tree.retain_copies(|copy| {
+        self.store.tree.retain_copies(|copy| {
             let lives = alive(copy.pid);
             if !lives && let Some(slot) = checkpoints.copy(copy.place) {
                 slot.is_dead(copy.pid);
@@ -326,12 +268,12 @@ impl Flight {
         let since = match self.plan.window {
             FlightWindow::Time(window) => {
                 // A process may take long to end behind its last event.
-                let now = self.tree.over().unwrap_or_else(Instant::now);
+                let now = self.store.tree.over().unwrap_or_else(Instant::now);
                 now.checked_sub(window)?
             }
             FlightWindow::Bytes(_) => self.since,
         };
-        (since > self.began).then_some(since)
+        (since > self.store.began).then_some(since)
     }
 
     /// Forgets what the window does not hold.
@@ -342,8 +284,8 @@ impl Flight {
             }
             return;
         };
-        while self.tapes.bytes() > most {
-            let later = self.tree.copies().map(|copy| copy.taken);
+        while self.store.tapes.bytes() > most {
+            let later = self.store.tree.copies().map(|copy| copy.taken);
             let Some(at) = later.filter(|taken| *taken > self.since).min() else {
                 return;
             };
@@ -353,38 +295,16 @@ impl Flight {
     }
 
     fn forget_before(&mut self, at: Instant) {
-        let Some(cut) = self.tree.choose(at, true) else {
-            return;
-        };
-        let places = keeping::places(&self.tree, &cut);
-        let (tree, ended) = (&self.tree, &mut self.ended);
-        self.tapes.forget(&places, |id| tree.needs(&cut, id));
-        ended.retain(|id, _| tree.needs(&cut, *id));
-        let floor = self.tree.floor(&cut);
-        if floor > self.input {
-            self.forget_input(floor);
-        }
-        let left = self.tree.trim(&cut);
-        self.end(left);
-        self.forgot = true;
-    }
-
-    /// No tape refers to input before this offset any more.
-    fn forget_input(&mut self, floor: u64) {
-        self.pieces.retain(|piece| piece.end > floor);
-        self.input = floor;
-        let store = File::options().write(true).open(input_path(&self.work));
-        let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        let punched = store.and_then(|store| Ok(fallocate(&store, hole, 0, floor)?));
-        if let Err(error) = punched {
-            // It only takes room.
-            tracing::debug!(target: "flight", "input stays: {error}");
+        if let Some(cut) = self.store.tree.choose(at, true) {
+            let left = self.store.forget_before(&cut);
+            self.end(left);
+            self.forgot = true;
         }
     }
 
     /// The program has ended so; what there is is kept if it is wanted.
     pub fn ends(&mut self, summary: Summary, wanted: bool) {
-        self.at_end = Some(summary);
+        self.store.at_end = Some(summary);
         if wanted || self.plan.always {
             self.keep();
         }
@@ -397,10 +317,10 @@ impl Flight {
 
     /// Lets all copies go. What was kept, and why the last one was not.
     pub fn close(mut self) -> (Vec<KeptFlight>, Option<Failure>) {
-        let all: Vec<SleepingCopy> = self.tree.copies().cloned().collect();
+        let all: Vec<SleepingCopy> = self.store.tree.copies().cloned().collect();
         self.end(all);
         // Nobody needs it any more.
-        let _ = std::fs::remove_dir_all(&self.work);
+        let _ = std::fs::remove_dir_all(&self.store.work);
         (self.kept, self.failure.take())
     }
 
@@ -416,6 +336,53 @@ impl Flight {
         }
     }
 
+    /// Begins to keep what there is.
+    fn keep(&mut self) {
+        let folder = self.folder();
+        if !self.forgot {
+            let done = self.store.write_whole(&folder);
+            self.note(done);
+            return;
+        }
+        self.look();
+        let (tree, at) = (&self.store.tree, self.since().unwrap_or(self.store.began));
+        let cut = tree.choose(at, true).or_else(|| tree.choose(at, false));
+        let begun = match cut {
+            Some(cut) => Keeping::begin(&self.store, self.checkpoints(), cut, &folder),
+            None => Err(Failure::setup(
+                "nothing can be kept: copies of the processes are gone. Memory may be short",
+            )),
+        };
+        match begun {
+            Ok(keeping) => {
+                self.keeps += 1;
+                self.keeping = Some(keeping);
+            }
+            Err(failure) => self.note(Err(failure)),
+        }
+    }
+
+    /// Puts the recording together that is being kept, if all of its images have come.
+    fn finish_keeping(&mut self) {
+        let Some(keeping) = self.keeping.take_if(|keeping| keeping.is_whole()) else {
+            return;
+        };
+        let folder = keeping.folder.clone();
+        let done = keeping.finish(&self.store);
+        if done.is_err() {
+            // Half of a recording is of no use.
+            let _ = std::fs::remove_dir_all(folder);
+        }
+        self.note(done);
+    }
+
+    fn give_up(&mut self, failure: Failure) {
+        if let Some(keeping) = self.keeping.take() {
+            let _ = std::fs::remove_dir_all(&keeping.folder);
+            self.note(Err(failure));
+        }
+    }
+
     /// Tells of what was kept, or not.
     fn note(&mut self, done: Result<KeptFlight>) {
         let answer = match &done {
@@ -423,7 +390,7 @@ impl Flight {
             Err(failure) => format!("!{}\n", failure.text()),
         };
         // Whoever asked may be gone.
-        let _ = std::fs::write(self.work.join(ANSWER), answer);
+        let _ = std::fs::write(self.store.work.join(ANSWER), answer);
         match done {
             Ok(kept) => self.kept.push(kept),
             Err(failure) => self.failure = Some(failure),

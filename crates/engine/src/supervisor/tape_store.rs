@@ -20,7 +20,7 @@ impl TapeStore {
     /// They cannot be written.
     pub fn append(&mut self, tape: TapeId, bytes: &[u8]) -> Result<()> {
         match &mut self.flight {
-            Some(flight) => flight.append(tape, bytes),
+            Some(flight) => flight.store().append(tape, bytes),
             None => self.writer.append(tape, bytes).map_err(Failure::setup),
         }
     }
@@ -32,7 +32,7 @@ impl TapeStore {
     pub fn add_pieces(&mut self, pieces: &[Piece]) -> Result<()> {
         match &mut self.flight {
             Some(flight) => {
-                flight.add_pieces(pieces);
+                flight.store().add_pieces(pieces);
                 Ok(())
             }
             None => self.writer.add_pieces(pieces).map_err(Failure::setup),

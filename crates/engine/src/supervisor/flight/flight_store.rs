@@ -1,0 +1,274 @@
+//! What a flight recording has: the last part of the tapes in memory, the pieces of input that they name, the processes and
+//! their copies. Must never forget anything behind the cut with which a kept recording would begin.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::{Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use relive_trace::{
+    DecodeError, Decoder, FileStore, Kind, Manifest, Piece, RecentTapes, Summary, TapeId, TapeMark,
+    TraceWriter, input_path,
+};
+use rustix::fs::{FallocateFlags, fallocate};
+
+use super::cut_choice::{FlightCut, FlightTree, SleepingCopy};
+use crate::failure::{Failure, Result};
+
+/// A recording that was kept.
+#[derive(Clone, Debug)]
+pub struct KeptFlight {
+    /// Its folder.
+    pub folder: PathBuf,
+    /// The time that it covers.
+    pub span: Duration,
+    /// It begins with the program.
+    pub whole: bool,
+}
+
+/// The totals of a tape that has ended: events and ticks.
+type EndedTape = (u64, u64);
+
+/// See the module.
+pub struct FlightStore {
+    /// The recording's, as from its beginning on.
+    pub manifest: Manifest,
+    /// The folder of copies of files and of input.
+    pub work: PathBuf,
+    /// The tapes.
+    pub tapes: RecentTapes,
+    ended: BTreeMap<TapeId, EndedTape>,
+    /// The pieces of input behind `input`: what stands before has gone.
+    pieces: Vec<Piece>,
+    /// Where input begins that is still there.
+    pub input: u64,
+    /// The processes and their copies.
+    pub tree: FlightTree,
+    /// When the recording began.
+    pub began: Instant,
+    /// The program has ended: its totals.
+    pub at_end: Option<Summary>,
+}
+
+impl FlightStore {
+    /// Of a recording whose processes write their copies of files into the folder `work`.
+    ///
+    /// # Errors
+    /// There is no memory.
+    pub fn new(manifest: Manifest, work: &Path) -> Result<Self> {
+        Ok(Self {
+            manifest,
+            work: work.to_owned(),
+            tapes: RecentTapes::new().map_err(Failure::setup)?,
+            ended: BTreeMap::new(),
+            pieces: Vec::new(),
+            input: 0,
+            tree: FlightTree::default(),
+            began: Instant::now(),
+            at_end: None,
+        })
+    }
+
+    /// Adds bytes to a tape.
+    ///
+    /// # Errors
+    /// There is no memory; the tape does not begin as one.
+    pub fn append(&mut self, tape: TapeId, bytes: &[u8]) -> Result<()> {
+        self.tapes.append(tape, bytes).map_err(Failure::setup)?;
+        match tape.thread == 0 && self.tree.awaits(tape.process) {
+            true => self.begins(tape),
+            false => Ok(()),
+        }
+    }
+
+    /// A process begins with the first event of its first tape.
+    fn begins(&mut self, tape: TapeId) -> Result<()> {
+        let parent = match Decoder::new().decode(self.tapes.beginning(tape)) {
+            Ok((event, _)) => match event.kind {
+                Kind::Start(start) => Some(start.parent.process),
+                _ => None,
+            },
+            // The rest comes with the next bytes.
+            Err(DecodeError::Incomplete) => return Ok(()),
+            Err(error) => return Err(Failure::internal(error)),
+        };
+        let parent = parent.filter(|parent| *parent < tape.process);
+        self.tree.born(tape.process, parent, Instant::now());
+        Ok(())
+    }
+
+    /// Pieces of the store of input, to which later events may refer.
+    pub fn add_pieces(&mut self, pieces: &[Piece]) {
+        self.pieces.extend_from_slice(pieces);
+    }
+
+    /// A tape has ended, with so many events and ticks.
+    pub fn tape_ended(&mut self, tape: TapeId, events: u64, ticks: u64) {
+        self.ended.insert(tape, (events, ticks));
+    }
+
+    /// No recording will begin before this cut: forgets what stands before. Gives the copies of no use any more.
+    pub fn forget_before(&mut self, cut: &FlightCut) -> Vec<SleepingCopy> {
+        let places = self.places(cut);
+        let (tree, ended) = (&self.tree, &mut self.ended);
+        self.tapes.forget(&places, |id| tree.needs(cut, id));
+        ended.retain(|id, _| tree.needs(cut, *id));
+        let floor = self.tree.floor(cut);
+        if floor > self.input {
+            self.forget_input(floor);
+        }
+        self.tree.trim(cut)
+    }
+
+    /// No tape refers to input before this offset any more.
+    fn forget_input(&mut self, floor: u64) {
+        self.pieces.retain(|piece| piece.end > floor);
+        self.input = floor;
+        let store = File::options().write(true).open(input_path(&self.work));
+        let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        let punched = store.and_then(|store| Ok(fallocate(&store, hole, 0, floor)?));
+        if let Err(error) = punched {
+            // It only takes room.
+            tracing::debug!(target: "flight", "input stays: {error}");
+        }
+    }
+
+    /// Where the tapes go on behind a cut.
+    fn places(&self, cut: &FlightCut) -> BTreeMap<TapeId, u64> {
+        let copies = cut.keys().filter_map(|index| self.tree.copy(cut, *index));
+        let marks = copies.flat_map(|copy| &copy.marks);
+        marks.map(|(id, mark)| (*id, mark.offset)).collect()
+    }
+
+    /// Makes a recording in an empty folder of everything from the program's beginning on.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn write_whole(&self, folder: &Path) -> Result<KeptFlight> {
+        let mut writer = TraceWriter::create(folder, &self.manifest).map_err(Failure::setup)?;
+        self.write(&mut writer, &BTreeMap::new(), |_| true)?;
+        match &self.at_end {
+            Some(summary) => writer.finish(Some(summary)).map(drop),
+            // It is cut off there, as that of a recorder that was killed.
+            None => writer.flush_all(),
+        }
+        .map_err(Failure::setup)?;
+        Ok(KeptFlight {
+            folder: folder.to_owned(),
+            span: self.began.elapsed(),
+            whole: true,
+        })
+    }
+
+    /// Writes input, copies of files and tapes behind a cut.
+    ///
+    /// # Errors
+    /// They cannot be written.
+    pub fn write_behind(&self, writer: &mut TraceWriter, cut: &FlightCut) -> Result<()> {
+        let needed = |id: TapeId| self.tree.needs(cut, id);
+        self.write(writer, &self.places(cut), needed)
+    }
+
+    fn write(
+        &self,
+        writer: &mut TraceWriter,
+        from: &BTreeMap<TapeId, u64>,
+        needed: impl Fn(TapeId) -> bool,
+    ) -> Result<()> {
+        writer.add_pieces(&self.pieces).map_err(Failure::setup)?;
+        let no = |e: std::io::Error| Failure::setup(format!("a recording cannot be kept: {e}"));
+        self.copy_input(&input_path(writer.directory()))
+            .map_err(no)?;
+        let (theirs, ours) = (FileStore::new(&self.work), writer.files());
+        for id in theirs.ids().map_err(Failure::setup)? {
+            ours.take(id, &theirs).map_err(Failure::setup)?;
+        }
+        // Schedules last: before each turn all earlier events are there.
+        let ids = self.tapes.ids().filter(|id| needed(*id));
+        let (schedules, others): (Vec<_>, Vec<_>) = ids.partition(|id| id.is_schedule());
+        for id in others.into_iter().chain(schedules) {
+            let place = from.get(&id).copied().unwrap_or(0);
+            self.tapes
+                .read(id, place, |bytes| {
+                    writer.append(id, bytes).map_err(std::io::Error::other)
+                })
+                .map_err(no)?;
+        }
+        Ok(())
+    }
+
+    /// Copies the input from the first byte on that is still there.
+    fn copy_input(&self, to: &Path) -> std::io::Result<()> {
+        let from = input_path(&self.work);
+        if self.input == 0 {
+            return std::fs::copy(from, to).map(drop);
+        }
+        let mut from = File::open(from)?;
+        from.seek(SeekFrom::Start(self.input))?;
+        std::io::copy(&mut from, &mut File::options().write(true).open(to)?).map(drop)
+    }
+
+    /// The number of the first output behind a cut, and the ranges of later ones that came before it: those of processes
+    /// that are cut later, or had ended.
+    ///
+    /// # Errors
+    /// A tape is damaged.
+    pub fn outputs(
+        &self,
+        cut: &FlightCut,
+        marks: &BTreeMap<TapeId, TapeMark>,
+    ) -> Result<(u64, Vec<(u64, u64)>)> {
+        let (mut first, last) = self.tree.lacks(cut);
+        let mut there = Vec::new();
+        let tapes = self
+            .tapes
+            .ids()
+            .filter(|id| !id.is_schedule() && self.tree.needs(cut, *id));
+        for id in tapes.filter(|_| first < last) {
+            let from = marks.get(&id).copied().unwrap_or_default();
+            let found = self.tapes.outputs(id, from, last, &mut there);
+            found.map_err(Failure::setup)?;
+        }
+        there.sort_unstable();
+        let (mut gaps, mut next) = (Vec::new(), first);
+        for order in there.into_iter().chain([last.max(first)]) {
+            match next < order {
+                true if next == first => first = order,
+                true => gaps.push((next, order)),
+                false => {}
+            }
+            next = order + 1;
+        }
+        Ok((first, gaps))
+    }
+
+    /// The totals of the part behind a cut, which covers that time, if the program has ended.
+    pub fn part(
+        &self,
+        cut: &FlightCut,
+        marks: &BTreeMap<TapeId, TapeMark>,
+        span: Duration,
+    ) -> Option<Summary> {
+        let whole = self.at_end.as_ref()?;
+        let needed = |id: TapeId| self.tree.needs(cut, id);
+        let mut part = Summary {
+            events: 0,
+            ticks: 0,
+            threads: 0,
+            processes: 0,
+            wall_ms: span.as_millis() as u64,
+            ..whole.clone()
+        };
+        let mut processes = BTreeSet::new();
+        for (id, (events, ticks)) in self.ended.iter().filter(|(id, _)| needed(**id)) {
+            let before = marks.get(id).copied().unwrap_or_default();
+            part.events += events.saturating_sub(before.event);
+            part.ticks += ticks.saturating_sub(before.ticks);
+            part.threads += 1;
+            processes.insert(id.process);
+        }
+        part.processes = processes.len() as u64;
+        Some(part)
+    }
+}
