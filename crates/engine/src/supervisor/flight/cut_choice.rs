@@ -192,7 +192,9 @@ impl FlightTree {
         let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
         for (index, process) in &self.processes {
             let parent = process.parent.filter(|_| process.born);
-            parent.map(|parent| children.entry(parent).or_default().push(*index));
+            if let Some(parent) = parent {
+                children.entry(parent).or_default().push(*index);
+            }
         }
         let unborn = self.processes.iter().find(|(_, p)| !p.born);
         let unborn = unborn.map_or(u32::MAX, |(index, _)| *index);
