@@ -116,11 +116,10 @@ pub fn window(trace: &Trace) -> Option<String> {
 
 /// The time that a recording took, if it is known.
 pub fn length(manifest: &Manifest) -> Option<Duration> {
-    let whole = manifest
-        .summary
-        .as_ref()
-        .filter(|_| manifest.excerpt.is_none());
-    whole.map(|summary| Duration::from_millis(summary.wall_ms))
+    let summary = manifest.summary.as_ref();
+    // The tapes of a part do not tell it; who keeps the last part of a run knows.
+    let known = summary.filter(|summary| manifest.excerpt.is_none() || summary.wall_ms > 0);
+    known.map(|summary| Duration::from_millis(summary.wall_ms))
 }
 
 /// Refuses an excerpt where the program itself is needed.

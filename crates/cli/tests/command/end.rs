@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
+use std::path::Path;
 use std::process::Stdio;
 
 use crate::sandbox::{Outcome, Sandbox, text, wait};
@@ -154,4 +155,21 @@ fn descendants(of: u32) -> Vec<(u32, char, u32)> {
     let all = parents.iter().filter(|(pid, _)| below(**pid));
     all.map(|(pid, (state, parent))| (*pid, *state, *parent))
         .collect()
+}
+
+/// Its parent's process is killed from outside, by which nobody gives the turn back: no command waits for it for ever.
+#[test]
+fn a_vfork_child_whose_parent_was_killed_does_not_hang() {
+    let sandbox = Sandbox::new();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/command");
+    let program = sandbox.compile(&folder.join("vfork_killed.c"), "vfork_killed");
+    for n in 0..3 {
+        let trace = format!("trace-{n}");
+        let recorded = sandbox.relive(&["record", "-o", &trace, text(&program)]);
+        match recorded.code() {
+            // Its child was not there, or had the turn.
+            Some(0) => sandbox.relive(&["verify", &trace]).ok(),
+            _ => recorded.refused("killed while its child by vfork(2) was in its memory"),
+        };
+    }
 }

@@ -51,6 +51,7 @@ fn the_last_part_of_a_crash_is_kept() {
     assert!(!part.is_empty() && part.len() < outcome.stdout.len() / 2);
     let info = sandbox.relive(&["info", "kept"]).ok();
     assert!(info.stdout.contains("from behind event"), "{info:#?}");
+    assert!(!info.stdout.contains("unknown"), "{info:#?}");
     let write = sandbox
         .relive(&["last-write", "kept", "--var", "count"])
         .ok();
@@ -319,12 +320,11 @@ fn a_recorder_that_is_killed_leaves_a_recording_or_a_word() {
             let verified = sandbox.relive(&["verify", "kept"]);
             match verified.code() {
                 Some(0) => whole += 1,
-                _ => assert!(
-                    verified
-                        .stderr
-                        .contains("does not say where the recording begins"),
-                    "{verified:#?}"
-                ),
+                _ => {
+                    let words = ["does not say where the recording begins", "is not a trace"];
+                    let clear = words.iter().any(|word| verified.stderr.contains(word));
+                    assert!(clear, "{verified:#?}");
+                }
             }
             std::fs::remove_dir_all(&kept).unwrap();
         }

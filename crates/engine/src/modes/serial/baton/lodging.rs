@@ -11,6 +11,7 @@ use crate::failure::{Failure, Result};
 use crate::ids;
 use crate::modes::live::lodger::Lodger;
 use crate::ptrace::pokes;
+use crate::sharing::dead_process;
 use crate::task::Task;
 
 /// Milliseconds between two looks.
@@ -74,7 +75,7 @@ impl Baton {
     /// Waits until the baton has been handed over.
     pub(super) fn wait(&self, go: &AtomicU32, task: &Task) -> Result<()> {
         while go.load(Ordering::Acquire) == 0 {
-            let looks = self.lodged.load(Ordering::Relaxed);
+            let looks = self.lodged.load(Ordering::Relaxed) || task.vforked.is_some();
             sys::futex_wait(go, 0, looks.then_some(MOMENT));
             if looks && go.load(Ordering::Acquire) == 0 {
                 self.look_around(task)?;
@@ -83,10 +84,20 @@ impl Baton {
         Ok(())
     }
 
-    /// Whether the one that the task waits for is gone: the lodger, which was killed while it had the baton, or the
-    /// process of the lodger.
+    /// Whether the one that the task waits for is gone: the lodger, which was killed while it had the baton, the
+    /// process of the lodger, or that of a vfork child, which has the threads that may have the baton.
     fn look_around(&self, task: &Task) -> Result<()> {
         let mut s = self.lock();
+        if task
+            .vforked
+            .as_ref()
+            .is_some_and(|p| dead_process(p.keeper))
+        {
+            s.dequeue(task.slot, &self.waiting);
+            return Err(Failure::unsupported(
+                "a process was killed while its child by vfork(2) was in its memory and another of its threads had the turn: the child gets none any more",
+            ));
+        }
         let Some(lodger) = &s.lodger else {
             return Ok(());
         };
