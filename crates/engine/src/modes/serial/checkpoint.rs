@@ -105,6 +105,8 @@ impl Serial {
         let alone = shared <= SHARED_MAX && (common == 0 || !all.sleep());
         if self.others_write() || !alone {
             all.left_out();
+            // The supervisor asks again; before each sleep it would cost a look at the whole map.
+            own.has_none();
             return None;
         }
         if !all.sleep() {

@@ -66,6 +66,11 @@ impl Checkpointing {
         self.forked.store(true, Ordering::Relaxed);
     }
 
+    /// It cannot have a copy, and makes none unasked.
+    pub fn has_none(&self) {
+        self.forked.store(false, Ordering::Relaxed);
+    }
+
     /// It has a copy at this place, `asked` for by the supervisor or not. Gives the one that it takes the place of.
     pub fn copied(&self, place: CopyPlace, asked: bool) -> Option<CopyPlace> {
         self.forked.store(false, Ordering::Relaxed);
