@@ -4,7 +4,7 @@
 //! tell all.
 
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use relive_host::segments::Segments;
 use relive_trace::{Kind, TapeMark};
@@ -76,15 +76,19 @@ impl Serial {
         };
         let all = CHECKPOINTS.of(&self.shm);
         let wanted = all.wanted();
-        let useful = wanted != own.last() || own.wants_copy();
-        if !all.sleep() || !useful || !self.is_describable(task, own) {
+        let asked = wanted != own.last();
+        let useful = all.sleep() && (asked || own.wants_copy());
+        if !useful || !self.is_describable(task, own) {
             return Ok(());
         }
         let Some(place) = self.place_of_copy(task, own, wanted) else {
             return Ok(());
         };
         task.flush_readings()?;
-        self.copy_process(task, own, place, true);
+        let pause = self.copy_process(task, own, place, true);
+        if !asked {
+            own.spends(pause);
+        }
         Ok(())
     }
 
@@ -119,14 +123,14 @@ impl Serial {
         Some(Some(place))
     }
 
-    /// Copies the process; its turn is that of the task.
+    /// Copies the process; its turn is that of the task. Gives the time that this took.
     fn copy_process(
         &self,
         task: &mut Task,
         own: &Checkpointing,
         copy: Option<CopyPlace>,
         in_call: bool,
-    ) {
+    ) -> Duration {
         // Another process's copy cannot read those that are in this thread's processor.
         task.ctx.vectors_mut();
         task.segments = Segments::stored();
@@ -159,9 +163,9 @@ impl Serial {
             resting: resting.collect(),
         };
         copy_of_itself::make(task, &plan);
-        CHECKPOINTS
-            .of(&self.shm)
-            .paused(began.elapsed().as_micros());
+        let pause = began.elapsed();
+        CHECKPOINTS.of(&self.shm).paused(pause.as_micros());
+        pause
     }
 
     /// Whether the descriptions tell all of the process, at the place where the task is.

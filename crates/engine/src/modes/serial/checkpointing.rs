@@ -3,12 +3,18 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
+use std::time::{Duration, Instant};
 
 use super::progress::RecordedProgress;
 use super::resting::RestingTasks;
 use crate::image_stream::{CHECKPOINTS, CopyPlace};
 use crate::mode::HandedOn;
 use crate::shm::Shm;
+
+/// Unasked copies of a process may hold it up for so long at first.
+const ALLOWANCE: Duration = Duration::from_millis(100);
+/// And for so large a part of its life: the fork of a large process takes milliseconds, and it may have many children.
+const PART: u32 = 20;
 
 /// The state of checkpoints in a process that is to have some.
 #[derive(Default)]
@@ -17,6 +23,9 @@ pub struct Checkpointing {
     last: AtomicU32,
     /// It has forked, and has no copy that sleeps from behind that.
     forked: AtomicBool,
+    /// The time that unasked copies have held it up, in microseconds, since it began.
+    spent: AtomicU64,
+    began: Mutex<Option<Instant>>,
     /// The copy that it has made unasked since the last one that the supervisor wanted.
     unasked: Mutex<Option<CopyPlace>>,
     /// The threads without the baton.
@@ -55,10 +64,22 @@ impl Checkpointing {
         self.last.store(number, Ordering::Relaxed);
     }
 
-    /// Whether a copy from here would be of use: what happens behind it need not be kept together with an earlier part, as a
+    /// Whether an unasked copy from here would be of use, and the process has time for it: what happens behind it need not be kept together with an earlier part, as a
     /// child is with its parent's part that makes it.
     pub fn wants_copy(&self) -> bool {
-        self.forked.load(Ordering::Relaxed)
+        if !self.forked.load(Ordering::Relaxed) {
+            return false;
+        }
+        let mut began = self.began.lock().expect("no thread panics: panics abort");
+        let lived = began.get_or_insert_with(Instant::now).elapsed();
+        let spent = Duration::from_micros(self.spent.load(Ordering::Relaxed));
+        spent < ALLOWANCE + lived / PART
+    }
+
+    /// An unasked copy has held the process up for so long.
+    pub fn spends(&self, time: Duration) {
+        self.spent
+            .fetch_add(time.as_micros() as u64, Ordering::Relaxed);
     }
 
     /// The process is about to make a child, or is one.
@@ -97,6 +118,11 @@ impl Checkpointing {
     /// The process is a forked child.
     pub fn start_over(&self) {
         self.forks();
+        self.spent.store(0, Ordering::Relaxed);
+        self.began
+            .lock()
+            .expect("no thread panics: panics abort")
+            .take();
         self.unasked
             .lock()
             .expect("no thread panics: panics abort")
