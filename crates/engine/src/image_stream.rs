@@ -14,14 +14,14 @@ use crate::input::shared_store::SHARED;
 use crate::memory::page_list::PageRange;
 use crate::section::{Section, Shareable};
 use crate::session_state::{LAYOUT, SessionState};
-use crate::shm::{Logged, Shm};
+use crate::shm::{Logged, Shm, alive};
 
 const PAGE: usize = addr::PAGE as usize;
 
 /// Copies that sleep at the same time, at most.
 pub const COPIES: usize = 1024;
-/// Of these, places for processes that have no copy yet and go to sleep: those that have one find a place.
-const FIRST_COPIES: usize = COPIES / 2;
+/// Of these, places for copies that processes make unasked: those that are asked for find a place.
+const UNASKED: usize = COPIES / 2;
 
 /// A copy of a process that sleeps until it is wanted.
 #[repr(C)]
@@ -47,6 +47,11 @@ impl CopyPlace {
     /// A place of no copy.
     pub fn nowhere(slot: u32) -> Self {
         Self { slot, used: 0 }
+    }
+
+    /// Its number.
+    pub fn number(self) -> usize {
+        self.slot as usize
     }
 }
 
@@ -125,12 +130,12 @@ impl Checkpoints {
         self.copies.iter().filter_map(CopySlot::pid).collect()
     }
 
-    /// A free place for a copy, which is taken; `first`: for a process that has none yet.
+    /// A free place for a copy, which is taken; `asked`: the supervisor wants it.
     #[must_use]
-    pub fn new_copy(&self, first: bool) -> Option<CopyPlace> {
-        let places = match first {
-            true => &self.copies[..FIRST_COPIES],
-            false => &self.copies[..],
+    pub fn new_copy(&self, asked: bool) -> Option<CopyPlace> {
+        let places = match asked {
+            true => &self.copies[..],
+            false => &self.copies[..UNASKED],
         };
         let free = places.iter().position(|slot| {
             let took = slot
@@ -145,6 +150,21 @@ impl Checkpoints {
             slot: number as u32,
             used: slot.used.fetch_add(1, Ordering::AcqRel) + 1,
         })
+    }
+
+    /// Whether the copy at this place lives; the place of one that has died is free from then on.
+    #[must_use]
+    pub fn copy_lives(&self, place: CopyPlace) -> bool {
+        let Some((slot, pid)) = self.copy(place).and_then(|slot| Some((slot, slot.pid()?))) else {
+            return false;
+        };
+        let lives = alive(pid);
+        if !lives {
+            // Another one may have the place by now.
+            let (ok, fail) = (Ordering::AcqRel, Ordering::Relaxed);
+            let _ = slot.pid.compare_exchange(pid, 0, ok, fail);
+        }
+        lives
     }
 
     /// The copy at this place is not needed any more.
@@ -231,13 +251,6 @@ impl CopySlot {
     /// The copy ends, or was not made.
     pub fn leave(&self) {
         self.pid.store(0, Ordering::Release);
-    }
-
-    /// The copy with this kernel id has died.
-    pub fn is_dead(&self, pid: u32) {
-        // Another one may have the place by now.
-        let (ok, fail) = (Ordering::AcqRel, Ordering::Relaxed);
-        let _ = self.pid.compare_exchange(pid, 0, ok, fail);
     }
 
     /// The copy's kernel id, if there is one.

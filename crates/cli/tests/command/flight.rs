@@ -109,28 +109,25 @@ fn input_is_forgotten_too() {
     assert!(part.len() < outcome.stdout.len() / 2, "{part}");
     let input = std::fs::metadata(sandbox.path("kept/input")).unwrap().len();
     assert!(input < 60 << 20, "{input} of 100 MiB");
-    let manifest = std::fs::read_to_string(sandbox.path("kept/manifest.json")).unwrap();
-    assert!(manifest.contains("\"input\""), "{manifest}");
+    let begins = excerpt(&sandbox, "kept");
+    assert!(begins["input"].as_u64().is_some(), "{begins}");
     // Places of its input are those of the whole run; a part of it counts anew.
-    let event = part_event(&manifest) + 10;
+    let event = begins["processes"][0]["event"].as_u64().unwrap() + 10;
     let words = ["split", "kept", "--from", &event.to_string(), "-o", "part"];
     sandbox.relive(&words).ok();
     sandbox.relive(&["verify", "part"]).ok();
 }
 
-/// The events before what was kept, of its first process.
-fn part_event(manifest: &str) -> u64 {
-    let manifest: serde_json::Value = serde_json::from_str(manifest).unwrap();
-    manifest["excerpt"]["processes"][0]["event"]
-        .as_u64()
-        .unwrap()
+/// Where what was kept begins, as its manifest says.
+fn excerpt(sandbox: &Sandbox, kept: &str) -> serde_json::Value {
+    let manifest = std::fs::read(sandbox.path(kept).join("manifest.json")).unwrap();
+    let manifest: serde_json::Value = serde_json::from_slice(&manifest).unwrap();
+    manifest["excerpt"].clone()
 }
 
 /// The lines of a program that are behind the beginning of what was kept: each is one output.
 fn lines_behind(sandbox: &Sandbox, kept: &str, lines: &str) -> (String, usize) {
-    let manifest = std::fs::read(sandbox.path(kept).join("manifest.json")).unwrap();
-    let manifest: serde_json::Value = serde_json::from_slice(&manifest).unwrap();
-    let excerpt = &manifest["excerpt"];
+    let excerpt = excerpt(sandbox, kept);
     let first = excerpt["order"].as_u64().unwrap() as usize;
     let gaps: Vec<(usize, usize)> = match &excerpt["gaps"] {
         serde_json::Value::Null => Vec::new(),

@@ -15,10 +15,12 @@ use std::time::{Duration, Instant};
 use relive_trace::{Manifest, Summary};
 
 use crate::failure::{Failure, Result};
-use crate::image_stream::{CHECKPOINTS, Checkpoints, IncomingImage, Prologue, TreeState, is_image};
+use crate::image_stream::{
+    CHECKPOINTS, Checkpoints, CopyPlace, IncomingImage, Prologue, TreeState, is_image,
+};
 use crate::input::shared_store::SHARED;
+use crate::shm::Shm;
 use crate::shm::ring::{RINGS, state};
-use crate::shm::{Shm, alive};
 use crate::supervisor::forwarding;
 use cut_choice::SleepingCopy;
 use flight_store::FlightStore;
@@ -163,12 +165,10 @@ impl Flight {
         let Some(place) = prologue.sleeps else {
             return;
         };
-        let pid = self.checkpoints().copy(place).and_then(|copy| copy.pid());
         let begins = prologue.state.begins();
-        if let Some(pid) = pid {
+        if self.checkpoints().copy_lives(place) {
             let copy = SleepingCopy {
                 place,
-                pid,
                 taken: Instant::now(),
                 tree: prologue.tree,
                 threads: begins.threads,
@@ -181,7 +181,8 @@ impl Flight {
     /// Looks after the copies: asks for the next ones, lets those go that are not needed, and with them what stands on
     /// tapes before. Answers who asks for what there is.
     pub fn tick(&mut self) {
-        let every = self.every();
+        let (span, part) = self.span();
+        let every = (span / part).clamp(OFTEN, SELDOM);
         if self.asked.elapsed() >= every {
             self.asked = Instant::now();
             self.checkpoints().want();
@@ -209,13 +210,12 @@ impl Flight {
         }
     }
 
-    /// The time between two copies.
-    fn every(&self) -> Duration {
-        let every = match self.plan.window {
-            FlightWindow::Time(window) => window / PART,
-            FlightWindow::Bytes(_) => self.since.elapsed() / PART_OF_BYTES,
-        };
-        every.clamp(OFTEN, SELDOM)
+    /// The time that the window holds, and the part of it between two copies.
+    fn span(&self) -> (Duration, u32) {
+        match self.plan.window {
+            FlightWindow::Time(window) => (window, PART),
+            FlightWindow::Bytes(_) => (self.since.elapsed(), PART_OF_BYTES),
+        }
     }
 
     /// Looks which processes and which copies there are.
@@ -223,24 +223,16 @@ impl Flight {
         let now = Instant::now();
         let tree = TreeState::now(&self.shm);
         self.store.tree.number(tree.processes, now);
-        let window = match self.plan.window {
-            FlightWindow::Time(window) => window,
-            FlightWindow::Bytes(_) => self.since.elapsed(),
-        };
-        let left = self.store.tree.look(&self.living(), tree, window, now);
+        let (span, _) = self.span();
+        let left = self.store.tree.look(&self.living(), tree, span, now);
         self.end(left);
         let store = SHARED.of(&self.shm);
         if store.floor() == self.store.input {
             store.raise_floor(INPUT);
         }
         let checkpoints = CHECKPOINTS.of(&self.shm);
-        self.store.tree.retain_copies(|copy| {
-            let lives = alive(copy.pid);
-            if !lives && let Some(slot) = checkpoints.copy(copy.place) {
-                slot.is_dead(copy.pid);
-            }
-            lives
-        });
+        let lives = |place| checkpoints.copy_lives(place);
+        self.store.tree.drop_dead(lives);
     }
 
     /// The processes of which more may come.
@@ -257,9 +249,9 @@ impl Flight {
             .collect()
     }
 
-    fn end(&self, copies: impl IntoIterator<Item = SleepingCopy>) {
-        for copy in copies {
-            self.checkpoints().end_copy(copy.place);
+    fn end(&self, copies: impl IntoIterator<Item = CopyPlace>) {
+        for place in copies {
+            self.checkpoints().end_copy(place);
         }
     }
 
@@ -316,12 +308,11 @@ impl Flight {
     }
 
     /// Lets all copies go. What was kept, and why the last one was not.
-    pub fn close(mut self) -> (Vec<KeptFlight>, Option<Failure>) {
-        let all: Vec<SleepingCopy> = self.store.tree.copies().cloned().collect();
-        self.end(all);
+    pub fn close(self) -> (Vec<KeptFlight>, Option<Failure>) {
+        self.end(self.store.tree.copies().map(|copy| copy.place));
         // Nobody needs it any more.
         let _ = std::fs::remove_dir_all(&self.store.work);
-        (self.kept, self.failure.take())
+        (self.kept, self.failure)
     }
 
     fn folder(&self) -> PathBuf {

@@ -116,7 +116,7 @@ impl Serial {
         if !all.sleep() {
             return Some(None);
         }
-        let place = all.new_copy(!asked)?;
+        let place = all.new_copy(asked)?;
         if let Some(before) = own.copied(place, asked) {
             all.end_copy(before);
         }
@@ -131,7 +131,7 @@ impl Serial {
         copy: Option<CopyPlace>,
         in_call: bool,
     ) -> Duration {
-        // Another process's copy cannot read those that are in this thread's processor.
+        // Those in the processor are gone when the copy describes itself: its own code has used them.
         task.ctx.vectors_mut();
         task.segments = Segments::stored();
         let began = Instant::now();

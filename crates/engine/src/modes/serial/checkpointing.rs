@@ -16,6 +16,17 @@ const ALLOWANCE: Duration = Duration::from_millis(100);
 /// And for so large a part of its life: the fork of a large process takes milliseconds, and it may have many children.
 const PART: u32 = 20;
 
+/// The copies that a process has made unasked.
+#[derive(Default)]
+struct UnaskedCopies {
+    /// When it first looked whether it makes one.
+    began: Option<Instant>,
+    /// The time that they have held it up.
+    spent: Duration,
+    /// The one since the last copy that the supervisor wanted.
+    last: Option<CopyPlace>,
+}
+
 /// The state of checkpoints in a process that is to have some.
 #[derive(Default)]
 pub struct Checkpointing {
@@ -23,11 +34,7 @@ pub struct Checkpointing {
     last: AtomicU32,
     /// It has forked, and has no copy that sleeps from behind that.
     forked: AtomicBool,
-    /// The time that unasked copies have held it up, in microseconds, since it began.
-    spent: AtomicU64,
-    began: Mutex<Option<Instant>>,
-    /// The copy that it has made unasked since the last one that the supervisor wanted.
-    unasked: Mutex<Option<CopyPlace>>,
+    unasked: Mutex<UnaskedCopies>,
     /// The threads without the baton.
     pub resting: RestingTasks,
     progress: Mutex<RecordedProgress>,
@@ -70,16 +77,18 @@ impl Checkpointing {
         if !self.forked.load(Ordering::Relaxed) {
             return false;
         }
-        let mut began = self.began.lock().expect("no thread panics: panics abort");
-        let lived = began.get_or_insert_with(Instant::now).elapsed();
-        let spent = Duration::from_micros(self.spent.load(Ordering::Relaxed));
-        spent < ALLOWANCE + lived / PART
+        let mut unasked = self.unasked();
+        let lived = unasked.began.get_or_insert_with(Instant::now).elapsed();
+        unasked.spent < ALLOWANCE + lived / PART
+    }
+
+    fn unasked(&self) -> MutexGuard<'_, UnaskedCopies> {
+        self.unasked.lock().expect("no thread panics: panics abort")
     }
 
     /// An unasked copy has held the process up for so long.
     pub fn spends(&self, time: Duration) {
-        self.spent
-            .fetch_add(time.as_micros() as u64, Ordering::Relaxed);
+        self.unasked().spent += time;
     }
 
     /// The process is about to make a child, or is one.
@@ -95,13 +104,13 @@ impl Checkpointing {
     /// It has a copy at this place, `asked` for by the supervisor or not. Gives the one that it takes the place of.
     pub fn copied(&self, place: CopyPlace, asked: bool) -> Option<CopyPlace> {
         self.forked.store(false, Ordering::Relaxed);
-        let mut unasked = self.unasked.lock().expect("no thread panics: panics abort");
+        let last = &mut self.unasked().last;
         match asked {
             true => {
-                *unasked = None;
+                *last = None;
                 None
             }
-            false => unasked.replace(place),
+            false => last.replace(place),
         }
     }
 
@@ -118,15 +127,7 @@ impl Checkpointing {
     /// The process is a forked child.
     pub fn start_over(&self) {
         self.forks();
-        self.spent.store(0, Ordering::Relaxed);
-        self.began
-            .lock()
-            .expect("no thread panics: panics abort")
-            .take();
-        self.unasked
-            .lock()
-            .expect("no thread panics: panics abort")
-            .take();
+        *self.unasked() = UnaskedCopies::default();
         self.resting.all().clear();
         self.progress().is_child();
     }

@@ -17,8 +17,6 @@ const BIRTH: Duration = Duration::from_secs(10);
 pub struct SleepingCopy {
     /// Where it gets its orders.
     pub place: CopyPlace,
-    /// Its kernel id.
-    pub pid: u32,
     /// When it was made, or a little later.
     pub taken: Instant,
     /// How far the tree was.
@@ -116,10 +114,10 @@ impl FlightTree {
         self.processes.values().flat_map(|p| &p.copies)
     }
 
-    /// Drops the copies that `keep` does not want.
-    pub fn retain_copies(&mut self, mut keep: impl FnMut(&SleepingCopy) -> bool) {
+    /// Drops the copies that do not live any more.
+    pub fn drop_dead(&mut self, lives: impl Fn(CopyPlace) -> bool) {
         for process in self.processes.values_mut() {
-            process.copies.retain(&mut keep);
+            process.copies.retain(|copy| lives(copy.place));
         }
     }
 
@@ -131,7 +129,7 @@ impl FlightTree {
         tree: TreeState,
         window: Duration,
         now: Instant,
-    ) -> Vec<SleepingCopy> {
+    ) -> Vec<CopyPlace> {
         let mut left = Vec::new();
         self.processes.retain(|index, process| {
             if !process.born {
@@ -140,7 +138,7 @@ impl FlightTree {
             if process.ended.is_none() && !living.contains(index) {
                 process.ended = Some((now, tree));
                 if now.saturating_duration_since(process.known) < window {
-                    left.extend(process.copies.drain(..));
+                    left.extend(process.copies.drain(..).map(|copy| copy.place));
                 }
             }
             true
@@ -266,17 +264,17 @@ impl FlightTree {
     }
 
     /// No recording will begin before this cut. Gives the copies of no use any more.
-    pub fn trim(&mut self, cut: &FlightCut) -> Vec<SleepingCopy> {
+    pub fn trim(&mut self, cut: &FlightCut) -> Vec<CopyPlace> {
         let (_, lacks) = self.lacks(cut);
         let mut left = Vec::new();
         self.processes.retain(|index, process| {
             match cut.get(index) {
                 Some(ProcessBegins::AtCopy(n)) => {
                     process.trimmed = true;
-                    left.extend(process.copies.drain(..*n));
+                    left.extend(process.copies.drain(..*n).map(|copy| copy.place));
                 }
                 Some(ProcessBegins::Gone) => {
-                    left.extend(process.copies.drain(..));
+                    left.extend(process.copies.drain(..).map(|copy| copy.place));
                     return false;
                 }
                 Some(ProcessBegins::Whole) | None => {}

@@ -13,8 +13,9 @@ use relive_trace::{
 };
 use rustix::fs::{FallocateFlags, fallocate};
 
-use super::cut_choice::{FlightCut, FlightTree, SleepingCopy};
+use super::cut_choice::{FlightCut, FlightTree};
 use crate::failure::{Failure, Result};
+use crate::image_stream::CopyPlace;
 
 /// A recording that was kept.
 #[derive(Clone, Debug)]
@@ -109,7 +110,7 @@ impl FlightStore {
     }
 
     /// No recording will begin before this cut: forgets what stands before. Gives the copies of no use any more.
-    pub fn forget_before(&mut self, cut: &FlightCut) -> Vec<SleepingCopy> {
+    pub fn forget_before(&mut self, cut: &FlightCut) -> Vec<CopyPlace> {
         let places = self.places(cut);
         let (tree, ended) = (&self.tree, &mut self.ended);
         self.tapes.forget(&places, |id| tree.needs(cut, id));

@@ -14,7 +14,6 @@ use super::flight_store::{FlightStore, KeptFlight};
 use crate::encoding;
 use crate::failure::{Failure, Result};
 use crate::image_stream::{Checkpoints, Prologue, order};
-use crate::shm::alive;
 
 /// A recording that is being kept.
 pub struct Keeping {
@@ -104,7 +103,8 @@ impl Keeping {
         let mut missing = self.copies.iter();
         let lost = missing.any(|(process, copy)| {
             let slot = checkpoints.copy(copy.place);
-            let gone = !alive(copy.pid) || slot.is_none_or(|slot| slot.has_failed());
+            let failed = slot.is_some_and(|slot| slot.has_failed());
+            let gone = failed || !checkpoints.copy_lives(copy.place);
             gone && !self.images.contains_key(process)
         });
         let before = std::mem::replace(&mut self.lost, lost);

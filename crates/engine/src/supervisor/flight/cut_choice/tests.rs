@@ -141,8 +141,7 @@ impl Way {
 struct Seen {
     start: Instant,
     tree: FlightTree,
-    taken: BTreeMap<u32, u64>,
-    slots: u32,
+    taken: Vec<u64>,
 }
 
 impl Seen {
@@ -153,8 +152,7 @@ impl Seen {
         Self {
             start,
             tree,
-            taken: BTreeMap::new(),
-            slots: 0,
+            taken: Vec::new(),
         }
     }
 
@@ -175,17 +173,15 @@ impl Seen {
         match act {
             Act::Fork(parent) => self.tree.born(processes - 1, Some(parent as u32), now),
             Act::Copy(index) => {
-                self.slots += 1;
-                self.taken.insert(self.slots, history.now);
                 let copy = SleepingCopy {
-                    place: CopyPlace::nowhere(self.slots),
-                    pid: self.slots,
+                    place: CopyPlace::nowhere(self.taken.len() as u32),
                     taken: now,
                     tree,
                     threads: 1,
                     marks: BTreeMap::new(),
                 };
                 self.tree.add_copy(index as u32, copy);
+                self.taken.push(history.now);
             }
             Act::End(_) | Act::Meet | Act::Nothing => {}
         }
@@ -202,7 +198,7 @@ impl Seen {
             Some(ProcessBegins::Gone) | None => Way::Gone(0),
             Some(ProcessBegins::AtCopy(_)) => {
                 let copy = self.tree.copy(cut, index as u32).expect("there is one");
-                Way::Copy(self.taken[&copy.pid], copy.tree.group)
+                Way::Copy(self.taken[copy.place.number()], copy.tree.group)
             }
         };
         (0..history.processes.len()).map(way).collect()
