@@ -174,7 +174,9 @@ impl Flight {
                 threads: begins.threads,
                 marks: prologue.state.marks(),
             };
-            self.store.tree.add_copy(begins.process, copy);
+            if !self.store.tree.add_copy(begins.process, copy) {
+                self.end([place]);
+            }
         }
     }
 

@@ -97,10 +97,15 @@ impl FlightTree {
             .is_none_or(|process| !process.born)
     }
 
-    /// A process has a copy that sleeps.
-    pub fn add_copy(&mut self, index: u32, copy: SleepingCopy) {
-        let now = copy.taken;
-        self.process(index, now).copies.push_back(copy);
+    /// A process has a copy that sleeps. `false`: the process has ended and gone, and nobody needs it; a copy may take long
+    /// to tell of itself.
+    pub fn add_copy(&mut self, index: u32, copy: SleepingCopy) -> bool {
+        let has_gone = index < self.numbered && !self.processes.contains_key(&index);
+        if !has_gone {
+            let now = copy.taken;
+            self.process(index, now).copies.push_back(copy);
+        }
+        !has_gone
     }
 
     /// When the last process ended, if all have.

@@ -281,3 +281,20 @@ fn a_process_without_its_first_event_holds_the_others() {
     seen.look(Act::Nothing, &history);
     assert_eq!(last(&seen), 12);
 }
+
+#[test]
+fn a_copy_of_a_process_that_has_gone_holds_nobody() {
+    let (mut seen, mut history) = (Seen::new(), History::new());
+    for act in [Act::Fork(0), Act::End(1), Act::Copy(0), Act::Nothing] {
+        history.act(act);
+        seen.look(act, &history);
+    }
+    let at = seen.time(history.now);
+    let cut = seen.tree.choose(at, true).expect("there is a copy");
+    let late = seen.tree.copy(&cut, 0).expect("it is there").clone();
+    seen.tree.trim(&cut);
+    assert!(!seen.tree.add_copy(1, late.clone()), "nobody needs it");
+    assert!(seen.tree.choose(at, true).is_some(), "it holds the others");
+    // One whose first event has not been read yet is taken.
+    assert!(seen.tree.add_copy(2, late));
+}
