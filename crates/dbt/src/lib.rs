@@ -55,6 +55,7 @@ mod link;
 mod log;
 mod mangle;
 mod marks;
+mod neighbours;
 mod options;
 mod own_pages;
 mod paired;

@@ -60,6 +60,8 @@ pub struct Options {
     pub order: Ordered,
     /// Plain accesses that are treated like ordered instructions.
     pub sites: Sites,
+    /// Plain accesses beside atomic instructions are ordered too.
+    pub neighbours: bool,
     /// A pass of the tests is on.
     #[cfg(test)]
     pub count_accesses: bool,
@@ -78,6 +80,7 @@ impl Default for Options {
             loops: !cpu::is_intel(),
             order: Ordered::Off,
             sites: Sites::default(),
+            neighbours: false,
             #[cfg(test)]
             count_accesses: false,
         }

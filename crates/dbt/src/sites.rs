@@ -94,7 +94,7 @@ fn key(code: &dyn Code, pc: u64) -> u64 {
 
 /// Whether an instruction can be ordered: it is copied, and makes one access by an address of plain
 /// registers.
-fn is_candidate(insn: &Insn) -> bool {
+pub(crate) fn is_candidate(insn: &Insn) -> bool {
     let iced = &insn.iced;
     let memory = |i| iced.op_kind(i) == OpKind::Memory;
     insn.class == Class::Copy

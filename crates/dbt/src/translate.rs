@@ -138,6 +138,7 @@ impl Translator {
             step,
             fused: None,
             spans,
+            neighbours: &mut self.neighbours,
             has_site: false,
             pairs: self.pairs,
             hashed: hashed.then_some(&self.hashed_sites),

@@ -20,6 +20,7 @@ use crate::fragments::Fragments;
 use crate::hashed::Hashed;
 use crate::mangle::INSN_BYTES;
 use crate::marks::Mark;
+use crate::neighbours::Neighbours;
 use crate::options::{Options, Pairs};
 use crate::own_pages;
 use crate::passes::Passes;
@@ -55,6 +56,8 @@ pub struct Translator {
     /// Guest addresses that fragments stop at.
     pub(crate) breakpoints: BTreeSet<u64>,
     pub(crate) passes: Passes,
+    /// The atomic instructions near plain ones, if those are ordered.
+    pub(crate) neighbours: Neighbours,
     pub(crate) hashed: Hashed,
     forced: Forced,
     pub(crate) shadow: Shadow,
@@ -109,6 +112,7 @@ impl Translator {
             stats,
             breakpoints: BTreeSet::new(),
             passes: Passes::chosen(&options),
+            neighbours: Neighbours::default(),
             hashed: Hashed::new(forced.clone()),
             forced,
             hashed_sites: AddrMap::default(),
@@ -208,6 +212,7 @@ impl Translator {
 
     /// Takes the fragments that depend on a range out of use.
     pub(crate) fn forget_code(&mut self, start: u64, end: u64) {
+        self.neighbours.forget(start, end);
         for id in self.frags.overlapping(start, end) {
             self.kill(id);
             self.stats.invalidated += 1;
@@ -224,6 +229,7 @@ impl Translator {
         self.exits.all.clear();
         self.exits.ops.clear();
         self.frags.clear();
+        self.neighbours = Neighbours::default();
         self.units.clear();
         self.stats.flushes += 1;
         self.hashed.clear()?;

@@ -12,6 +12,7 @@ use crate::exit::{Exit, ExitKind};
 use crate::exits::Exits;
 use crate::flags::{self, DeadFlags};
 use crate::marks::{Mark, Undo};
+use crate::neighbours::Neighbours;
 
 /// Whether the fragment goes on behind an instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,7 +42,9 @@ pub(crate) struct Unit<'t> {
     /// Guest bytes that it depends on beside those that it is made from: code by which flags
     /// are dead, or are not.
     pub(crate) spans: Vec<(u64, u64)>,
-    /// Whether a plain access in it is ordered.
+    /// The atomic instructions near plain ones.
+    pub(crate) neighbours: &'t mut Neighbours,
+    /// Whether an access of a site is in it.
     pub(crate) has_site: bool,
     /// Whether calls and returns are paired.
     pub(crate) pairs: bool,

@@ -155,6 +155,12 @@ impl Manifest {
         self.format >= Version { major: 1, minor: 7 }
     }
 
+    /// Whether plain accesses beside atomic instructions are operations: in a sketch, since version 1.8.
+    #[must_use]
+    pub fn orders_neighbours(&self) -> bool {
+        self.format >= Version { major: 1, minor: 8 }
+    }
+
     /// The manifest of a recording that begins now on this machine.
     pub fn new(command: Vec<Bytes>, directory: Bytes, environment: Vec<Bytes>) -> Self {
         let created = SystemTime::now()

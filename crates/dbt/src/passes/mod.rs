@@ -27,6 +27,7 @@ use crate::arrival::Arrival;
 use crate::classify::Class;
 use crate::code::Code;
 use crate::decode::Insn;
+use crate::neighbours::Neighbours;
 use crate::options::Options;
 use crate::unit::{Flow, Unit};
 
@@ -87,7 +88,8 @@ impl Passes {
 
     /// Whether an instruction is an ordered one.
     pub(crate) fn is_ordered(&self, code: &dyn Code, insn: &Insn) -> bool {
-        self.order.kind(code, insn, |_, _| ()).is_some()
+        let near = &mut Neighbours::default();
+        self.order.kind(code, insn, near, |_, _| ()).is_some()
     }
 
     /// Names the passes that are on, for the key of kept translations; `None` if translations made

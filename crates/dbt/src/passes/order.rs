@@ -21,6 +21,7 @@ use crate::decode::Insn;
 use crate::emit::{Asm, RCX};
 use crate::flags::DeadFlags;
 use crate::mangle::{self, Around};
+use crate::neighbours::Neighbours;
 use crate::options::{Options, Ordered};
 use crate::sites::Sites;
 use crate::unit::{Flow, Unit};
@@ -32,6 +33,7 @@ const COUNT_BYTES: u32 = 64;
 pub(super) struct Order {
     how: Ordered,
     sites: Sites,
+    neighbours: bool,
 }
 
 /// Why an instruction is ordered.
@@ -41,16 +43,22 @@ pub(super) enum Kind {
     Atomic,
     /// It is a site, by this key.
     Site(u64),
+    /// It is a plain access beside an atomic instruction.
+    Neighbour,
 }
 
 impl Order {
     /// # Panics
     /// Instructions are to be ordered, and there are no objects.
     pub(super) fn new(options: &Options) -> Self {
-        let (how, sites) = (options.order, options.sites);
+        let how = options.order;
         let has_objects = how != Ordered::Record || order::is_installed();
         assert!(has_objects, "there are no objects to order instructions by");
-        Self { how, sites }
+        Self {
+            how,
+            sites: options.sites,
+            neighbours: options.neighbours,
+        }
     }
 
     /// Whether an instruction is ordered, and why; `reads`: see [`Sites::find`].
@@ -58,9 +66,13 @@ impl Order {
         &self,
         code: &dyn Code,
         insn: &Insn,
-        reads: impl FnOnce(u64, u64),
+        near: &mut Neighbours,
+        mut reads: impl FnMut(u64, u64),
     ) -> Option<Kind> {
-        kind(self.sites, code, insn, reads)
+        kind(self.sites, code, insn, &mut reads).or_else(|| {
+            let is_one = self.neighbours && near.has(code, insn, reads);
+            is_one.then_some(Kind::Neighbour)
+        })
     }
 }
 
@@ -74,7 +86,8 @@ impl Pass for Order {
     }
 
     fn key(&self) -> Option<u64> {
-        Some(self.how as u64 ^ self.sites.digest())
+        let neighbours = u64::from(self.neighbours) << 8;
+        Some(self.how as u64 ^ neighbours ^ self.sites.digest())
     }
 
     fn around_bytes(&self) -> u32 {
@@ -87,8 +100,8 @@ impl Pass for Order {
     }
 
     fn instead(&self, unit: &mut Unit<'_>, insn: &Insn) -> Option<Flow> {
-        let spans = &mut unit.spans;
-        let kind = self.kind(unit.code, insn, |from, to| spans.push((from, to)))?;
+        let (spans, near) = (&mut unit.spans, &mut *unit.neighbours);
+        let kind = self.kind(unit.code, insn, near, |from, to| add_span(spans, from, to))?;
         if let Kind::Site(site) = kind {
             unit.code.meets(site);
             unit.has_site = true;
@@ -106,7 +119,16 @@ impl Pass for Order {
     }
 }
 
-/// Whether an instruction is ordered where there are these sites, and why.
+/// Adds guest bytes to those that a fragment depends on: its instructions look at nearly the same ones.
+fn add_span(spans: &mut Vec<(u64, u64)>, from: u64, to: u64) {
+    let meets = |span: &&mut (u64, u64)| span.0 <= to && from <= span.1;
+    match spans.iter_mut().find(meets) {
+        Some(span) => *span = (span.0.min(from), span.1.max(to)),
+        None => spans.push((from, to)),
+    }
+}
+
+/// Whether an instruction is atomic, or one of these sites.
 pub(super) fn kind(
     sites: Sites,
     code: &dyn Code,

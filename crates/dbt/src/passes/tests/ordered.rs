@@ -1,4 +1,4 @@
-//! Random programs with ordered instructions and sites counted, or held and counted: they must do the same
+//! Random programs with ordered instructions, sites and neighbours counted, or held and counted: they must do the same
 //! as natively, and the count must be right with fragments of any size, stepped, beside another
 //! pass, and with faults.
 
@@ -15,10 +15,18 @@ const MODES: [Ordered; 3] = [Ordered::Record, Ordered::Count, Ordered::Wait];
 const ALL: i32 = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
 type GoOn = fn(&mut Guest) -> Stop;
 
-fn with(order: Ordered, sites: Sites, max_insns: u32, count_accesses: bool) -> Options {
+/// The plain accesses that are ordered.
+#[derive(Clone, Copy, Debug, Default)]
+struct Plain {
+    sites: Sites,
+    neighbours: bool,
+}
+
+fn with(order: Ordered, plain: Plain, max_insns: u32, count_accesses: bool) -> Options {
     Options {
         order,
-        sites,
+        sites: plain.sites,
+        neighbours: plain.neighbours,
         count_accesses,
         ..options(max_insns)
     }
@@ -26,15 +34,15 @@ fn with(order: Ordered, sites: Sites, max_insns: u32, count_accesses: bool) -> O
 
 /// The last state of the program natively.
 fn native(code: &[u8], seed: u64) -> State {
-    let mut guest = guest(with(Ordered::Off, Sites::default(), 64, false), code, seed);
+    let mut guest = guest(with(Ordered::Off, Plain::default(), 64, false), code, seed);
     guest.fill(LOW_CODE + code.len() as u64 - END_BYTES, &native_end());
     guest.run_native();
     State::of(&guest)
 }
 
 /// Ordered instructions that the program executes, and its ticks.
-fn stepped(code: &[u8], seed: u64, sites: Sites) -> (u64, u64) {
-    let mut guest = guest(with(Ordered::Off, sites, 64, false), code, seed);
+fn stepped(code: &[u8], seed: u64, plain: Plain) -> (u64, u64) {
+    let mut guest = guest(with(Ordered::Off, plain, 64, false), code, seed);
     let mut count = 0;
     loop {
         let pc = GuestAddr(guest.ctx.rip);
@@ -51,7 +59,7 @@ fn stepped(code: &[u8], seed: u64, sites: Sites) -> (u64, u64) {
 
 /// Every second plain access of the program that can be ordered.
 fn sites(code: &[u8], seed: u64) -> Sites {
-    let mut guest = guest(with(Ordered::Off, Sites::default(), 64, false), code, seed);
+    let mut guest = guest(with(Ordered::Off, Plain::default(), 64, false), code, seed);
     let mut keys = Vec::new();
     loop {
         let pc = GuestAddr(guest.ctx.rip);
@@ -64,20 +72,26 @@ fn sites(code: &[u8], seed: u64) -> Sites {
     }
 }
 
+/// Some of the plain accesses of the program, or none.
+fn chosen(code: &[u8], seed: u64, has_sites: bool, neighbours: bool) -> Plain {
+    let sites = match has_sites {
+        true => sites(code, seed),
+        false => Sites::default(),
+    };
+    Plain { sites, neighbours }
+}
+
 /// Whether any object is held.
 fn any_held() -> bool {
     const LINES: u64 = DATA_LEN / 64;
     (0..LINES).any(|line| order::object_of(DATA + 64 * line).is_held())
 }
 
-fn check_ordered(items: &[Item], seed: u64, has_sites: bool) {
+fn check_ordered(items: &[Item], seed: u64, has_sites: bool, neighbours: bool) {
     let code = build(items, LOW_CODE, DATA);
     let native = native(&code, seed);
-    let sites = match has_sites {
-        true => sites(&code, seed),
-        false => Sites::default(),
-    };
-    let (ops, ticks) = stepped(&code, seed, sites);
+    let plain = chosen(&code, seed, has_sites, neighbours);
+    let (ops, ticks) = stepped(&code, seed, plain);
     for mode in MODES {
         for (max, accesses, go_on) in [
             (64, false, Guest::run as GoOn),
@@ -86,7 +100,7 @@ fn check_ordered(items: &[Item], seed: u64, has_sites: bool) {
             (3, false, Guest::run),
             (64, false, Guest::step),
         ] {
-            let mut guest = guest(with(mode, sites, max, accesses), &code, seed);
+            let mut guest = guest(with(mode, plain, max, accesses), &code, seed);
             (guest.ctx.to_edge, *guest.ctx.done.get_mut()) = (0, 0);
             finish(&mut guest, go_on);
             let what = format!("{mode:?} in fragments of {max}");
@@ -102,17 +116,14 @@ fn check_ordered(items: &[Item], seed: u64, has_sites: bool) {
 }
 
 /// Every access to the data faults first, and is made by a step.
-fn check_faults(items: &[Item], seed: u64, has_sites: bool) {
+fn check_faults(items: &[Item], seed: u64, has_sites: bool, neighbours: bool) {
     let code = build(items, LOW_CODE, DATA);
     let native = native(&code, seed);
-    let sites = match has_sites {
-        true => sites(&code, seed),
-        false => Sites::default(),
-    };
-    let (ops, ticks) = stepped(&code, seed, sites);
+    let plain = chosen(&code, seed, has_sites, neighbours);
+    let (ops, ticks) = stepped(&code, seed, plain);
     for mode in MODES {
         for max in [1, 64] {
-            let mut guest = guest(with(mode, sites, max, false), &code, seed);
+            let mut guest = guest(with(mode, plain, max, false), &code, seed);
             protect(DATA, DATA_LEN, libc::PROT_NONE);
             loop {
                 match guest.run() {
@@ -149,8 +160,9 @@ proptest! {
         items in programs(30),
         seed in any::<u64>(),
         has_sites in any::<bool>(),
+        neighbours in any::<bool>(),
     ) {
-        check_ordered(&items, seed, has_sites);
+        check_ordered(&items, seed, has_sites, neighbours);
     }
 
     #[test]
@@ -158,7 +170,8 @@ proptest! {
         items in programs(12),
         seed in any::<u64>(),
         has_sites in any::<bool>(),
+        neighbours in any::<bool>(),
     ) {
-        check_faults(&items, seed, has_sites);
+        check_faults(&items, seed, has_sites, neighbours);
     }
 }

@@ -63,6 +63,9 @@ impl Session {
         let first = first(&dues);
         if first.is_none() {
             tracing::debug!(target: "linear", "no thread is due: {dues:?}");
+            for task in self.tasks.values() {
+                tracing::debug!(target: "linear", "thread {} stands at tick {}, operation {}", task.slot, task.ctx.ticks(), task.ctx.ops);
+            }
             linear.blame(&dues);
         }
         Ok(first)

@@ -1,0 +1,234 @@
+//! Plain accesses near atomic instructions. Code that changes a word by atomic instructions also reads and writes it, and
+//! others that belong to it, by plain ones: the load in front of a `cmpxchg`, the stamp of a place in a queue, a count of
+//! those who wait. In a recording of threads that run at the same time they are ordered like atomic instructions.
+//!
+//! Whether an instruction is such a neighbour must depend on nothing but the guest bytes of its page, and on that nothing
+//! but a system call can change these: recording and replay count the same operations.
+
+use iced_x86::{
+    Decoder, DecoderOptions, Instruction, InstructionInfoFactory, Mnemonic, OpKind, Register,
+};
+use relive_host::{GuestAddr, addr::PAGE};
+
+use crate::access::access_kinds;
+use crate::addr_map::AddrMap;
+use crate::code::Code;
+use crate::decode::Insn;
+use crate::sites::is_candidate;
+
+/// Code is looked at in blocks of so many bytes.
+const BLOCK: u64 = 256;
+/// Instructions are near each other if not more than so many blocks, of the same page, lie from one's to the other's.
+const NEAR: u64 = 1;
+/// The same where they access an operand of the same form.
+const SAME: u64 = 4;
+/// Decoding begins so many bytes before a block: after a few instructions it is where instructions begin.
+const RUN_UP: u64 = 64;
+/// Most bytes of an instruction.
+const INSN: u64 = 15;
+/// Most bytes of a word that threads synchronise by.
+const WORD: usize = 8;
+/// Most bytes of a lock, and of the distance from it at which the data that it protects may be its own.
+const LOCK: usize = 4;
+const FIELDS: u64 = 16;
+
+/// The form of an operand in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// At a fixed address.
+    At(u64),
+    /// So far from what registers say.
+    From(u64),
+}
+
+/// An atomic instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Atomic {
+    form: Form,
+    base: Register,
+    /// It may be one of a lock: a small word at a plain address.
+    may_lock: bool,
+}
+
+/// The instructions of a block that matter.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Found {
+    atomics: Vec<Atomic>,
+    /// Fixed addresses that plain instructions store to.
+    stored: Vec<u64>,
+}
+
+/// What was found in the blocks that were looked at; most have nothing.
+#[derive(Default)]
+pub(crate) struct Neighbours(AddrMap<Option<Box<Found>>>);
+
+impl Neighbours {
+    /// Whether an instruction is a plain access near an atomic one. `reads`: is told the guest bytes by which that was
+    /// decided.
+    pub(crate) fn has(
+        &mut self,
+        code: &dyn Code,
+        insn: &Insn,
+        reads: impl FnOnce(u64, u64),
+    ) -> bool {
+        let Some(form) = word(insn).filter(|_| code.lasting(GuestAddr(insn.pc()))) else {
+            return false;
+        };
+        let pc = insn.pc();
+        let (from, to) = blocks(pc, SAME);
+        let page = pc & !(PAGE - 1);
+        reads(
+            from.saturating_sub(RUN_UP).max(page),
+            (to + INSN).min(page + PAGE),
+        );
+        let is_same = |found: &Found| found.atomics.iter().any(|atomic| atomic.form == form);
+        if self.any(code, (from, to), is_same) {
+            return true;
+        }
+        let near = blocks(pc, NEAR);
+        self.any(code, near, |found| !found.atomics.is_empty())
+            && match form {
+                // One that nothing near stores to is a setting.
+                Form::At(at) => self.any(code, near, |found| found.stored.contains(&at)),
+                Form::From(at) => !self.is_field(code, near, insn.iced.memory_base(), at),
+            }
+    }
+
+    /// Whether a word lies behind a lock, and is what that protects: the only atomic instructions near it by the same
+    /// register are those of the lock. Threads pass a lock on by its word.
+    fn is_field(
+        &mut self,
+        code: &dyn Code,
+        near: (u64, u64),
+        base: Register,
+        displacement: u64,
+    ) -> bool {
+        let (mut lock, mut others) = (None, false);
+        self.any(code, near, |found| {
+            for atomic in found.atomics.iter().filter(|atomic| atomic.base == base) {
+                if let Form::From(at) = atomic.form
+                    && displacement
+                        .wrapping_sub(at)
+                        .min(at.wrapping_sub(displacement))
+                        <= FIELDS
+                {
+                    others |= !atomic.may_lock || lock.is_some_and(|lock| lock != at);
+                    lock = Some(at);
+                }
+            }
+            false
+        });
+        lock.is_some() && !others
+    }
+
+    /// Whether this holds for what was found in a block of a range.
+    fn any(
+        &mut self,
+        code: &dyn Code,
+        (from, to): (u64, u64),
+        mut holds: impl FnMut(&Found) -> bool,
+    ) -> bool {
+        (from..to).step_by(BLOCK as usize).any(|block| {
+            let found = self.0.entry(block).or_insert_with(|| find(code, block));
+            found.as_ref().is_some_and(|found| holds(found))
+        })
+    }
+
+    /// The code of a range has changed.
+    pub(crate) fn forget(&mut self, start: u64, end: u64) {
+        let (from, to) = (start & !(PAGE - 1), end.next_multiple_of(PAGE));
+        if (to - from) / BLOCK > self.0.len() as u64 {
+            self.0.retain(|block, _| !(from..to).contains(block));
+        } else {
+            for block in (from..to).step_by(BLOCK as usize) {
+                self.0.remove(&block);
+            }
+        }
+    }
+}
+
+/// The blocks that are not more than `reach` from that of an address, in the same page.
+fn blocks(pc: u64, reach: u64) -> (u64, u64) {
+    let (own, page) = (pc & !(BLOCK - 1), pc & !(PAGE - 1));
+    let from = own.saturating_sub(reach * BLOCK).max(page);
+    (from, (own + (reach + 1) * BLOCK).min(page + PAGE))
+}
+
+/// The form of the word that a plain instruction accesses, if other threads may access it.
+fn word(insn: &Insn) -> Option<Form> {
+    let size = insn.iced.memory_size().size();
+    let plain = (1..=WORD).contains(&size) && is_candidate(insn);
+    plain.then(|| form(&insn.iced)).flatten()
+}
+
+/// The form of an operand; `None`: it is on the stack, or by FS or GS, and so the thread's own.
+fn form(iced: &Instruction) -> Option<Form> {
+    let (base, index) = (iced.memory_base(), iced.memory_index());
+    let own = matches!(iced.memory_segment(), Register::FS | Register::GS)
+        || base.full_register() == Register::RSP;
+    let fixed = base == Register::None && index == Register::None;
+    let at = iced.memory_displacement64();
+    match iced.is_ip_rel_memory_operand() || fixed {
+        _ if own => None,
+        true => Some(Form::At(at)),
+        false => Some(Form::From(at)),
+    }
+}
+
+/// What matters of a block. Its instructions are decoded one behind the other: data between them, and a run up that was too
+/// short, order too much or too little, in each process the same.
+fn find(code: &dyn Code, block: u64) -> Option<Box<Found>> {
+    let page = block & !(PAGE - 1);
+    let from = block.saturating_sub(RUN_UP).max(page);
+    let bytes = fetch(code, from, (block + BLOCK + INSN).min(page + PAGE));
+    let mut found = Found::default();
+    let mut factory = InstructionInfoFactory::new();
+    let mut at = 0;
+    while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
+        let pc = from + at as u64;
+        if pc >= block + BLOCK {
+            break;
+        }
+        let iced = Decoder::with_ip(64, rest, pc, DecoderOptions::NONE).decode();
+        at += match iced.is_invalid() {
+            true => 1,
+            false => iced.len(),
+        };
+        let accesses = (0..iced.op_count()).any(|i| iced.op_kind(i) == OpKind::Memory);
+        let form = accesses.then(|| form(&iced)).flatten();
+        let (true, Some(form)) = (pc >= block, form) else {
+            continue;
+        };
+        if iced.has_lock_prefix() || iced.mnemonic() == Mnemonic::Xchg {
+            let plain = iced.memory_index() == Register::None;
+            found.atomics.push(Atomic {
+                form,
+                base: iced.memory_base(),
+                may_lock: plain && iced.memory_size().size() <= LOCK,
+            });
+        } else if let Form::At(at) = form {
+            let mut used = factory.info(&iced).used_memory().iter();
+            if used.any(|memory| access_kinds(memory.access()).1) {
+                found.stored.push(at);
+            }
+        }
+    }
+    (found != Found::default()).then(|| Box::new(found))
+}
+
+/// The bytes of a range, as far as they are executable.
+fn fetch(code: &dyn Code, from: u64, to: u64) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity((to - from) as usize + 16);
+    let mut part = [0; 16];
+    for at in (from..to).step_by(16) {
+        let got = code.fetch(GuestAddr(at), &mut part).min(16);
+        bytes.extend_from_slice(&part[..got.min((to - at) as usize)]);
+        if got < 16 {
+            break;
+        }
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests;
