@@ -162,10 +162,11 @@ impl Batch {
     pub fn settle(&mut self, ticks: u64) -> (u64, Vec<Reading>) {
         let made = &self.entries[self.settled..self.taken];
         let made: Vec<Reading> = made.iter().map(to_reading).collect();
-        let since = ticks.wrapping_sub(self.first);
-        if !made.is_empty() {
-            (self.settled, self.first) = (self.taken, UNKNOWN);
+        if made.is_empty() {
+            return (0, made);
         }
+        let since = ticks.wrapping_sub(self.first);
+        (self.settled, self.first) = (self.taken, UNKNOWN);
         (since, made)
     }
 

@@ -119,7 +119,7 @@ pub enum Kind<'a> {
         full: bool,
         /// How many ticks ago the first of the readings was made.
         since: u64,
-        /// At least one.
+        /// At least one, unless `full`: all of them may stand before a switch.
         readings: Readings<'a>,
     },
     /// A checksum of guest memory, to find a divergence early.

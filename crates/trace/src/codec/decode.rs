@@ -197,7 +197,11 @@ fn readings<'a>(
     let full = choice(cursor, &[false, true], "an unknown sort of readings")?;
     let since = cursor.varint()?;
     let before = cursor.clone();
-    let section = filled(cursor, "an empty section of readings")?;
+    // All that a full one had may stand before a switch.
+    let section = match full {
+        true => cursor.blob()?,
+        false => filled(cursor, "an empty section of readings")?,
+    };
     match check(section) {
         Some(readings) => Ok(Kind::Readings {
             full,

@@ -124,8 +124,11 @@ fn kind() -> impl Strategy<Value = OwnedKind> {
         ),
         1 => bytes().prop_map(OwnedKind::Exec),
         1 => vec((number(), bytes()), 1..4).prop_map(OwnedKind::Memory),
-        1 => (any::<bool>(), number(), vec(reading(), 1..12)).prop_map(
-            |(full, since, readings)| OwnedKind::Readings { full, since, readings }
+        1 => (number(), vec(reading(), 1..12)).prop_map(
+            |(since, readings)| OwnedKind::Readings { full: false, since, readings }
+        ),
+        1 => (number(), vec(reading(), 0..12)).prop_map(
+            |(since, readings)| OwnedKind::Readings { full: true, since, readings }
         ),
     ]
 }
