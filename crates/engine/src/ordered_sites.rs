@@ -20,8 +20,9 @@ pub struct OrderedSites {
     given: AtomicU32,
     /// Not 0: signals that find an action are operations, as since version 1.7 of the format.
     signals: AtomicU32,
-    /// Not 0: plain accesses beside atomic instructions are operations, as since version 1.8.
-    neighbours: AtomicU32,
+    /// Not 0: plain accesses near atomic instructions are operations, and marks of locks whose thread has ended, as since
+    /// version 1.8.
+    near: AtomicU32,
     learnt: AtomicU32,
     keys: [AtomicU64; MOST],
     /// Not 0: an instruction at the site of the same index was translated.
@@ -98,8 +99,8 @@ pub fn give(shm: &Shm, manifest: &Manifest) {
     let sites = SITES.of(shm);
     let signals = u32::from(manifest.orders_signals());
     sites.signals.store(signals, Ordering::Relaxed);
-    let neighbours = u32::from(manifest.orders_neighbours());
-    sites.neighbours.store(neighbours, Ordering::Relaxed);
+    let near = u32::from(manifest.orders_neighbours());
+    sites.near.store(near, Ordering::Relaxed);
     sites.give(&manifest.sites);
 }
 
@@ -108,9 +109,14 @@ pub fn has_signals(shm: Option<&Shm>) -> bool {
     shm.is_some_and(|shm| SITES.of(shm).signals.load(Ordering::Relaxed) != 0)
 }
 
-/// Whether plain accesses beside atomic instructions are operations.
+/// Whether plain accesses near atomic instructions are operations.
 pub fn has_neighbours(shm: Option<&Shm>) -> bool {
-    shm.is_some_and(|shm| SITES.of(shm).neighbours.load(Ordering::Relaxed) != 0)
+    shm.is_some_and(|shm| SITES.of(shm).near.load(Ordering::Relaxed) != 0)
+}
+
+/// Whether marks of locks whose thread has ended are operations.
+pub fn has_marks(shm: Option<&Shm>) -> bool {
+    has_neighbours(shm)
 }
 
 /// The sites that a host orders.

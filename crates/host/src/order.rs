@@ -103,6 +103,20 @@ pub fn object_of(addr: u64) -> &'static Object {
     unsafe { &*(OBJECTS as *const Object).add(hash as usize) }
 }
 
+/// Makes an operation for each of these words, of all of their objects at one moment.
+///
+/// # Panics
+/// As [`Object::acquire`]; there are no objects.
+pub fn hold_all(words: &[u64], ctx: &mut Context) {
+    let mut objects: Vec<&Object> = words.iter().map(|word| object_of(*word)).collect();
+    // In one order for all threads: none of them waits for one that waits for it.
+    objects.sort_unstable_by_key(|object| std::ptr::from_ref(*object));
+    objects.dedup_by_key(|object| std::ptr::from_ref(*object));
+    ctx.ops += (words.len() - objects.len()) as u64;
+    objects.iter().for_each(|object| object.acquire(ctx));
+    objects.iter().for_each(|object| object.release());
+}
+
 /// The time, in the processor's own unit, the same for all threads.
 #[must_use]
 pub fn now() -> u64 {

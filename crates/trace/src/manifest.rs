@@ -155,7 +155,8 @@ impl Manifest {
         self.format >= Version { major: 1, minor: 7 }
     }
 
-    /// Whether plain accesses beside atomic instructions are operations: in a sketch, since version 1.8.
+    /// Whether plain accesses near atomic instructions are operations of their threads, and marks of robust locks of the
+    /// thread that ends: in a sketch, since version 1.8.
     #[must_use]
     pub fn orders_neighbours(&self) -> bool {
         self.format >= Version { major: 1, minor: 8 }

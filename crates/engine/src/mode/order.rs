@@ -43,12 +43,13 @@ pub trait Order: Sync {
         Ok(())
     }
 
-    /// The call at hand is about to change a word of guest memory, or to wake its waiters, or has waited for
-    /// it: an operation as an atomic instruction on that word is.
+    /// The call at hand, or the end of the thread, is about to change words of guest memory, or to wake their waiters, or has
+    /// waited for them: an operation for each, as an atomic instruction on that word is. All of them at one moment: the
+    /// event comes before all that follows one of them.
     ///
     /// # Errors
     /// As [`Order::acquire`].
-    fn touch(&self, _task: &mut Task, _word: u64) -> Result<()> {
+    fn touch(&self, _task: &mut Task, _words: &[u64]) -> Result<()> {
         Ok(())
     }
 

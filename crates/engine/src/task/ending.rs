@@ -4,6 +4,7 @@ use relive_trace::{Ending, Kind};
 
 use super::{Task, robust};
 use crate::failure::{Result, answered};
+use crate::ordered_sites;
 
 /// Ends one thread of several with a code: logs it, and does the kernel's work. Where threads run at the same
 /// time, the event comes with the order of the words that change; the process does not end before it is logged.
@@ -27,14 +28,17 @@ pub fn end_thread(task: &mut Task, code: i32) -> Result<()> {
 
 /// Does the kernel's work for a thread that ends: robust locks, the cleared thread id.
 fn leave(task: &mut Task) -> Result<()> {
+    let mut words = match ordered_sites::has_marks(task.machine().shm.as_ref()) {
+        true => robust::held(task, task.robust.0, task.tid),
+        false => Vec::new(),
+    };
+    words.extend((task.clear_tid != 0).then_some(task.clear_tid));
+    task.mode().order().touch(task, &words)?;
     for at in robust::release(task, task.robust.0, task.tid)? {
         task.mode().host().wake(at);
     }
     task.process.state().robust.remove(&task.index);
     task.last = task.mode().host().leaves(&task.machine().registry);
-    if task.clear_tid != 0 {
-        task.mode().order().touch(task, task.clear_tid)?;
-    }
     clear_id(task)
 }
 

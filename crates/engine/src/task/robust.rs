@@ -16,6 +16,15 @@ pub fn holds(task: &Task, head: u64) -> bool {
     head != 0 && (word(head) & !1 != head || word(head + 16) != 0)
 }
 
+/// The locks that a thread holds. Nobody else changes whose they are.
+pub fn held(task: &Task, head: u64, tid: u32) -> Vec<u64> {
+    let is_held = |at: &u64| {
+        let word = task.read(*at).map(u32::from_le_bytes);
+        word.is_ok_and(|word| word & TID_MASK == tid)
+    };
+    locks(task, head).into_iter().filter(is_held).collect()
+}
+
 /// Marks the locks that a thread holds and returns the addresses of those with waiters to
 /// wake.
 ///
@@ -23,33 +32,40 @@ pub fn holds(task: &Task, head: u64) -> bool {
 /// A page cannot be opened.
 pub fn release(task: &Task, head: u64, tid: u32) -> Result<Vec<u64>> {
     let mut wake = Vec::new();
-    if head == 0 {
-        return Ok(wake);
+    for at in locks(task, head) {
+        if !mark(task, tid, at, &mut wake)? {
+            break;
+        }
     }
-    let (Ok(mut entry), Ok(offset), Ok(pending)) = (
-        task.read_u64(head),
-        task.read_u64(head + 8),
-        task.read_u64(head + 16),
-    ) else {
-        return Ok(wake);
+    Ok(wake)
+}
+
+/// The words of the locks in a list, and that of its pending entry.
+fn locks(task: &Task, head: u64) -> Vec<u64> {
+    let mut locks = Vec::new();
+    let word = |at: u64| task.read_u64(at);
+    let (Ok(mut entry), Ok(offset), Ok(pending)) = (word(head), word(head + 8), word(head + 16))
+    else {
+        return locks;
     };
     for _ in 0..LIMIT {
-        if entry & !1 == head {
+        if head == 0 || entry & !1 == head {
             break;
         }
         let at = entry & !1;
-        if at != pending & !1 && !mark(task, tid, at.wrapping_add(offset), &mut wake)? {
-            return Ok(wake);
+        if at != pending & !1 {
+            locks.push(at.wrapping_add(offset));
         }
-        match task.read_u64(at) {
+        match word(at) {
             Ok(next) => entry = next,
-            Err(_) => return Ok(wake),
+            // As the kernel: what comes behind is lost, the pending entry too.
+            Err(_) => return locks,
         }
     }
     if pending != 0 {
-        mark(task, tid, (pending & !1).wrapping_add(offset), &mut wake)?;
+        locks.push((pending & !1).wrapping_add(offset));
     }
-    Ok(wake)
+    locks
 }
 
 fn mark(task: &Task, tid: u32, at: u64, wake: &mut Vec<u64>) -> Result<bool> {

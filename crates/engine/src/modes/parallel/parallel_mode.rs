@@ -48,8 +48,8 @@ impl Order for Parallel {
         Replay.takes_action(task)
     }
 
-    fn touch(&self, task: &mut Task, word: u64) -> Result<()> {
-        Replay.touch(task, word)?;
+    fn touch(&self, task: &mut Task, words: &[u64]) -> Result<()> {
+        Replay.touch(task, words)?;
         await_followed(task)
     }
 }

@@ -61,8 +61,8 @@ impl Order for Replay {
         None
     }
 
-    fn touch(&self, task: &mut Task, _: u64) -> Result<()> {
-        task.ctx.ops += 1;
+    fn touch(&self, task: &mut Task, words: &[u64]) -> Result<()> {
+        task.ctx.ops += words.len() as u64;
         Ok(())
     }
 }

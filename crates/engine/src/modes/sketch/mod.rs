@@ -302,15 +302,17 @@ impl Order for Sketch {
         self.shared.release(task);
     }
 
-    fn touch(&self, task: &mut Task, word: u64) -> Result<()> {
-        let object = order::object_of(word);
+    fn touch(&self, task: &mut Task, words: &[u64]) -> Result<()> {
         let Tape::Out(tape) = &mut task.tape else {
             return Ok(());
         };
         tape.take_edges(&mut task.ctx, false)?;
-        object.acquire(&mut task.ctx);
-        object.release();
-        Ok(tape.take_edges(&mut task.ctx, true)?)
+        // So many at once that there is room for their edges.
+        for words in words.chunks(order::EDGES / 2) {
+            order::hold_all(words, &mut task.ctx);
+            tape.take_edges(&mut task.ctx, true)?;
+        }
+        Ok(())
     }
 
     fn acquire_file(
