@@ -34,7 +34,7 @@ const FIELDS: u64 = 16;
 
 /// The form of an operand in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
+enum OperandForm {
     /// At a fixed address.
     At(u64),
     /// So far from what registers say.
@@ -43,8 +43,8 @@ enum Form {
 
 /// An atomic instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Atomic {
-    form: Form,
+struct AtomicInsn {
+    form: OperandForm,
     base: Register,
     /// It may be one of a lock: a small word at a plain address.
     may_lock: bool,
@@ -52,15 +52,15 @@ struct Atomic {
 
 /// The instructions of a block that matter.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Found {
-    atomics: Vec<Atomic>,
+struct BlockContent {
+    atomics: Vec<AtomicInsn>,
     /// Fixed addresses that plain instructions store to.
     stored: Vec<u64>,
 }
 
 /// What was found in the blocks that were looked at; most have nothing.
 #[derive(Default)]
-pub(crate) struct Neighbours(AddrMap<Option<Box<Found>>>);
+pub(crate) struct Neighbours(AddrMap<Option<Box<BlockContent>>>);
 
 impl Neighbours {
     /// Whether an instruction is a plain access near an atomic one. `reads`: is told the guest bytes by which that was
@@ -81,7 +81,7 @@ impl Neighbours {
             from.saturating_sub(RUN_UP).max(page),
             (to + INSN).min(page + PAGE),
         );
-        let is_same = |found: &Found| found.atomics.iter().any(|atomic| atomic.form == form);
+        let is_same = |found: &BlockContent| found.atomics.iter().any(|atomic| atomic.form == form);
         if self.any(code, (from, to), is_same) {
             return true;
         }
@@ -89,8 +89,8 @@ impl Neighbours {
         self.any(code, near, |found| !found.atomics.is_empty())
             && match form {
                 // One that nothing near stores to is a setting.
-                Form::At(at) => self.any(code, near, |found| found.stored.contains(&at)),
-                Form::From(at) => !self.is_field(code, near, insn.iced.memory_base(), at),
+                OperandForm::At(at) => self.any(code, near, |found| found.stored.contains(&at)),
+                OperandForm::From(at) => !self.is_field(code, near, insn.iced.memory_base(), at),
             }
     }
 
@@ -106,7 +106,7 @@ impl Neighbours {
         let (mut lock, mut others) = (None, false);
         self.any(code, near, |found| {
             for atomic in found.atomics.iter().filter(|atomic| atomic.base == base) {
-                if let Form::From(at) = atomic.form
+                if let OperandForm::From(at) = atomic.form
                     && displacement
                         .wrapping_sub(at)
                         .min(at.wrapping_sub(displacement))
@@ -126,7 +126,7 @@ impl Neighbours {
         &mut self,
         code: &dyn Code,
         (from, to): (u64, u64),
-        mut holds: impl FnMut(&Found) -> bool,
+        mut holds: impl FnMut(&BlockContent) -> bool,
     ) -> bool {
         (from..to).step_by(BLOCK as usize).any(|block| {
             let found = self.0.entry(block).or_insert_with(|| find(code, block));
@@ -155,14 +155,14 @@ fn blocks(pc: u64, reach: u64) -> (u64, u64) {
 }
 
 /// The form of the word that a plain instruction accesses, if other threads may access it.
-fn word(insn: &Insn) -> Option<Form> {
+fn word(insn: &Insn) -> Option<OperandForm> {
     let size = insn.iced.memory_size().size();
     let plain = (1..=WORD).contains(&size) && is_candidate(insn);
     plain.then(|| form(&insn.iced)).flatten()
 }
 
 /// The form of an operand; `None`: it is on the stack, or by FS or GS, and so the thread's own.
-fn form(iced: &Instruction) -> Option<Form> {
+fn form(iced: &Instruction) -> Option<OperandForm> {
     let (base, index) = (iced.memory_base(), iced.memory_index());
     let own = matches!(iced.memory_segment(), Register::FS | Register::GS)
         || base.full_register() == Register::RSP;
@@ -170,18 +170,18 @@ fn form(iced: &Instruction) -> Option<Form> {
     let at = iced.memory_displacement64();
     match iced.is_ip_rel_memory_operand() || fixed {
         _ if own => None,
-        true => Some(Form::At(at)),
-        false => Some(Form::From(at)),
+        true => Some(OperandForm::At(at)),
+        false => Some(OperandForm::From(at)),
     }
 }
 
 /// What matters of a block. Its instructions are decoded one behind the other: data between them, and a run up that was too
 /// short, order too much or too little, in each process the same.
-fn find(code: &dyn Code, block: u64) -> Option<Box<Found>> {
+fn find(code: &dyn Code, block: u64) -> Option<Box<BlockContent>> {
     let page = block & !(PAGE - 1);
     let from = block.saturating_sub(RUN_UP).max(page);
     let bytes = fetch(code, from, (block + BLOCK + INSN).min(page + PAGE));
-    let mut found = Found::default();
+    let mut found = BlockContent::default();
     let mut factory = InstructionInfoFactory::new();
     let mut at = 0;
     while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
@@ -201,19 +201,19 @@ fn find(code: &dyn Code, block: u64) -> Option<Box<Found>> {
         };
         if iced.has_lock_prefix() || iced.mnemonic() == Mnemonic::Xchg {
             let plain = iced.memory_index() == Register::None;
-            found.atomics.push(Atomic {
+            found.atomics.push(AtomicInsn {
                 form,
                 base: iced.memory_base(),
                 may_lock: plain && iced.memory_size().size() <= LOCK,
             });
-        } else if let Form::At(at) = form {
+        } else if let OperandForm::At(at) = form {
             let mut used = factory.info(&iced).used_memory().iter();
             if used.any(|memory| access_kinds(memory.access()).1) {
                 found.stored.push(at);
             }
         }
     }
-    (found != Found::default()).then(|| Box::new(found))
+    (found != BlockContent::default()).then(|| Box::new(found))
 }
 
 /// The bytes of a range, as far as they are executable.
