@@ -1,7 +1,7 @@
 //! The memory that one guest instruction is about to read and write, exactly, from the
 //! registers of a stopped thread.
 
-use iced_x86::{Instruction, InstructionInfoFactory, OpAccess, Register};
+use iced_x86::{Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register};
 use relive_host::{Context, Reg, cpu};
 
 use crate::classify::gpr_number;
@@ -24,6 +24,14 @@ pub struct Access {
     pub reads: bool,
     /// Whether it writes, or may write: conditional and masked stores are taken as a whole.
     pub writes: bool,
+}
+
+/// Whether an instruction is carried out as one indivisible access to memory. Those that store to memory in the same way
+/// without a prefix for it (CMPccXADD, RAO-INT) are not taken for such.
+pub(crate) fn is_atomic(iced: &Instruction) -> bool {
+    let mut operands = (0..iced.op_count()).map(|i| iced.op_kind(i));
+    (iced.has_lock_prefix() || iced.mnemonic() == Mnemonic::Xchg)
+        && operands.any(|kind| kind == OpKind::Memory)
 }
 
 /// Whether an access reads, and whether it writes.

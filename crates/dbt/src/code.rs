@@ -20,6 +20,22 @@ pub trait Code {
     fn meets(&self, _site: u64) {}
 }
 
+/// The next `len` bytes, or as many as there are before the first one that is not executable.
+pub(crate) fn fetch(code: &dyn Code, pc: u64, len: usize) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(len.next_multiple_of(16));
+    let mut part = [0; 16];
+    while bytes.len() < len {
+        let at = pc.wrapping_add(bytes.len() as u64);
+        let got = code.fetch(GuestAddr(at), &mut part).min(16);
+        bytes.extend_from_slice(&part[..got]);
+        if got < 16 {
+            break;
+        }
+    }
+    bytes.truncate(len);
+    bytes
+}
+
 /// Bytes read ahead at a time.
 const AHEAD: usize = 64;
 

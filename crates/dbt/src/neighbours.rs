@@ -5,14 +5,12 @@
 //! Whether an instruction is such a neighbour must depend on nothing but the guest bytes of its page, and on that nothing
 //! but a system call can change these: recording and replay count the same operations.
 
-use iced_x86::{
-    Decoder, DecoderOptions, Instruction, InstructionInfoFactory, Mnemonic, OpKind, Register,
-};
+use iced_x86::{Decoder, DecoderOptions, Instruction, InstructionInfoFactory, OpKind, Register};
 use relive_host::{GuestAddr, addr::PAGE};
 
-use crate::access::access_kinds;
+use crate::access::{access_kinds, is_atomic};
 use crate::addr_map::AddrMap;
-use crate::code::Code;
+use crate::code::{Code, fetch};
 use crate::decode::Insn;
 use crate::sites::is_candidate;
 
@@ -81,70 +79,66 @@ impl Neighbours {
             from.saturating_sub(RUN_UP).max(page),
             (to + INSN).min(page + PAGE),
         );
-        let is_same = |found: &BlockContent| found.atomics.iter().any(|atomic| atomic.form == form);
-        if self.any(code, (from, to), is_same) {
-            return true;
+        for block in (from..to).step_by(BLOCK as usize) {
+            self.0.entry(block).or_insert_with(|| find(code, block));
         }
-        let near = blocks(pc, NEAR);
-        self.any(code, near, |found| !found.atomics.is_empty())
-            && match form {
-                // One that nothing near stores to is a setting.
-                OperandForm::At(at) => self.any(code, near, |found| found.stored.contains(&at)),
-                OperandForm::From(at) => !self.is_field(code, near, insn.iced.memory_base(), at),
-            }
-    }
-
-    /// Whether a word lies behind a lock, and is what that protects: the only atomic instructions near it by the same
-    /// register are those of the lock. Threads pass a lock on by its word.
-    fn is_field(
-        &mut self,
-        code: &dyn Code,
-        near: (u64, u64),
-        base: Register,
-        displacement: u64,
-    ) -> bool {
-        let (mut lock, mut others) = (None, false);
-        self.any(code, near, |found| {
-            for atomic in found.atomics.iter().filter(|atomic| atomic.base == base) {
-                if let OperandForm::From(at) = atomic.form
-                    && displacement
-                        .wrapping_sub(at)
-                        .min(at.wrapping_sub(displacement))
-                        <= FIELDS
-                {
-                    others |= !atomic.may_lock || lock.is_some_and(|lock| lock != at);
-                    lock = Some(at);
+        let mut same = self.found(pc, SAME).flat_map(|found| &found.atomics);
+        let near = || self.found(pc, NEAR).flat_map(|found| &found.atomics);
+        same.any(|atomic| atomic.form == form)
+            || near().next().is_some()
+                && match form {
+                    // One that nothing near stores to is a setting.
+                    OperandForm::At(at) => {
+                        self.found(pc, NEAR).any(|found| found.stored.contains(&at))
+                    }
+                    OperandForm::From(at) => !is_field(near(), insn.iced.memory_base(), at),
                 }
-            }
-            false
-        });
-        lock.is_some() && !others
     }
 
-    /// Whether this holds for what was found in a block of a range.
-    fn any(
-        &mut self,
-        code: &dyn Code,
-        (from, to): (u64, u64),
-        mut holds: impl FnMut(&BlockContent) -> bool,
-    ) -> bool {
-        (from..to).step_by(BLOCK as usize).any(|block| {
-            let found = self.0.entry(block).or_insert_with(|| find(code, block));
-            found.as_ref().is_some_and(|found| holds(found))
-        })
+    /// What was found in the blocks that are not more than `reach` from that of an address.
+    fn found(&self, pc: u64, reach: u64) -> impl Iterator<Item = &BlockContent> {
+        let (from, to) = blocks(pc, reach);
+        let all = (from..to).step_by(BLOCK as usize);
+        all.filter_map(|block| self.0.get(&block)?.as_deref())
     }
 
     /// The code of a range has changed.
     pub(crate) fn forget(&mut self, start: u64, end: u64) {
-        let (from, to) = (start & !(PAGE - 1), end.next_multiple_of(PAGE));
-        if (to - from) / BLOCK > self.0.len() as u64 {
-            self.0.retain(|block, _| !(from..to).contains(block));
-        } else {
-            for block in (from..to).step_by(BLOCK as usize) {
+        let first = start & !(PAGE - 1);
+        if end.saturating_sub(first) / BLOCK > self.0.len() as u64 {
+            self.0
+                .retain(|block, _| !(first..end).contains(&(block & !(PAGE - 1))));
+            return;
+        }
+        for page in (first..end).step_by(PAGE as usize) {
+            for block in (page..page + PAGE).step_by(BLOCK as usize) {
                 self.0.remove(&block);
             }
         }
     }
+}
+
+/// Whether a word lies behind a lock, and is what that protects: the only atomic instructions near it by the same
+/// register are those of the lock. Threads pass a lock on by its word.
+fn is_field<'a>(
+    near: impl Iterator<Item = &'a AtomicInsn>,
+    base: Register,
+    displacement: u64,
+) -> bool {
+    let mut lock = None;
+    for atomic in near.filter(|atomic| atomic.base == base) {
+        let OperandForm::From(at) = atomic.form else {
+            continue;
+        };
+        if (displacement.wrapping_sub(at) as i64).unsigned_abs() > FIELDS {
+            continue;
+        }
+        if !atomic.may_lock || lock.is_some_and(|lock| lock != at) {
+            return false;
+        }
+        lock = Some(at);
+    }
+    lock.is_some()
 }
 
 /// The blocks that are not more than `reach` from that of an address, in the same page.
@@ -180,7 +174,8 @@ fn form(iced: &Instruction) -> Option<OperandForm> {
 fn find(code: &dyn Code, block: u64) -> Option<Box<BlockContent>> {
     let page = block & !(PAGE - 1);
     let from = block.saturating_sub(RUN_UP).max(page);
-    let bytes = fetch(code, from, (block + BLOCK + INSN).min(page + PAGE));
+    let to = (block + BLOCK + INSN).min(page + PAGE);
+    let bytes = fetch(code, from, (to - from) as usize);
     let mut found = BlockContent::default();
     let mut factory = InstructionInfoFactory::new();
     let mut at = 0;
@@ -199,7 +194,7 @@ fn find(code: &dyn Code, block: u64) -> Option<Box<BlockContent>> {
         let (true, Some(form)) = (pc >= block, form) else {
             continue;
         };
-        if iced.has_lock_prefix() || iced.mnemonic() == Mnemonic::Xchg {
+        if is_atomic(&iced) {
             let plain = iced.memory_index() == Register::None;
             found.atomics.push(AtomicInsn {
                 form,
@@ -214,20 +209,6 @@ fn find(code: &dyn Code, block: u64) -> Option<Box<BlockContent>> {
         }
     }
     (found != BlockContent::default()).then(|| Box::new(found))
-}
-
-/// The bytes of a range, as far as they are executable.
-fn fetch(code: &dyn Code, from: u64, to: u64) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity((to - from) as usize + 16);
-    let mut part = [0; 16];
-    for at in (from..to).step_by(16) {
-        let got = code.fetch(GuestAddr(at), &mut part).min(16);
-        bytes.extend_from_slice(&part[..got.min((to - at) as usize)]);
-        if got < 16 {
-            break;
-        }
-    }
-    bytes
 }
 
 #[cfg(test)]

@@ -60,7 +60,7 @@ pub struct Options {
     pub order: Ordered,
     /// Plain accesses that are treated like ordered instructions.
     pub sites: Sites,
-    /// Plain accesses beside atomic instructions are ordered too.
+    /// Plain accesses near atomic instructions are ordered too.
     pub neighbours: bool,
     /// A pass of the tests is on.
     #[cfg(test)]

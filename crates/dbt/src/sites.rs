@@ -11,7 +11,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::access::access_kinds;
 use crate::classify::{Class, gpr_number};
-use crate::code::{Code, Window};
+use crate::code::{Code, Window, fetch};
 use crate::decode::{Decoded, Insn};
 
 /// Bytes of code that a site is known by, from its instruction on.
@@ -79,16 +79,7 @@ fn place(pc: u64) -> u64 {
 
 /// The place in the page, and a hash of the code from there on.
 fn key(code: &dyn Code, pc: u64) -> u64 {
-    let mut bytes = Vec::with_capacity(BYTES as usize);
-    let mut part = [0; 16];
-    while bytes.len() < BYTES as usize {
-        let at = pc.wrapping_add(bytes.len() as u64);
-        let got = code.fetch(GuestAddr(at), &mut part).min(16);
-        bytes.extend_from_slice(&part[..got]);
-        if got < 16 {
-            break;
-        }
-    }
+    let bytes = fetch(code, pc, BYTES as usize);
     place(pc) << (64 - PLACE_BITS) | xxh3_64(&bytes) >> PLACE_BITS
 }
 

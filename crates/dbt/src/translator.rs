@@ -298,10 +298,11 @@ impl Translator {
 
     /// Whether the instruction at `pc` is an ordered one: see [`crate::Ordered`].
     #[must_use]
-    pub fn is_ordered_at(&self, code: &dyn Code, pc: GuestAddr) -> bool {
+    pub fn is_ordered_at(&mut self, code: &dyn Code, pc: GuestAddr) -> bool {
         let mut insn = Insn::new();
         let decoded = insn.decode(&mut Window::new(code), pc.0);
-        matches!(decoded, Decoded::Insn) && self.passes.is_ordered(code, &insn)
+        matches!(decoded, Decoded::Insn)
+            && self.passes.is_ordered(code, &insn, &mut self.neighbours)
     }
 
     /// The key by which the instruction at `pc` is a site ([`crate::Sites`]); `None` if it can be none.

@@ -103,18 +103,22 @@ pub fn object_of(addr: u64) -> &'static Object {
     unsafe { &*(OBJECTS as *const Object).add(hash as usize) }
 }
 
-/// Makes an operation for each of these words, of all of their objects at one moment.
+/// Makes an operation for each of these words, of all of their objects at one moment. Puts them into another order.
 ///
 /// # Panics
 /// As [`Object::acquire`]; there are no objects.
-pub fn hold_all(words: &[u64], ctx: &mut Context) {
-    let mut objects: Vec<&Object> = words.iter().map(|word| object_of(*word)).collect();
+pub fn hold_all(words: &mut [u64], ctx: &mut Context) {
+    let place = |word: &u64| std::ptr::from_ref(object_of(*word));
     // In one order for all threads: none of them waits for one that waits for it.
-    objects.sort_unstable_by_key(|object| std::ptr::from_ref(*object));
-    objects.dedup_by_key(|object| std::ptr::from_ref(*object));
-    ctx.ops += (words.len() - objects.len()) as u64;
-    objects.iter().for_each(|object| object.acquire(ctx));
-    objects.iter().for_each(|object| object.release());
+    words.sort_unstable_by_key(place);
+    let same = |a: &u64, b: &u64| place(a) == place(b);
+    for words in words.chunk_by(same) {
+        ctx.ops += words.len() as u64 - 1;
+        object_of(words[0]).acquire(ctx);
+    }
+    words
+        .chunk_by(same)
+        .for_each(|words| object_of(words[0]).release());
 }
 
 /// The time, in the processor's own unit, the same for all threads.

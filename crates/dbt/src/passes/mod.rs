@@ -87,8 +87,7 @@ impl Passes {
     }
 
     /// Whether an instruction is an ordered one.
-    pub(crate) fn is_ordered(&self, code: &dyn Code, insn: &Insn) -> bool {
-        let near = &mut Neighbours::default();
+    pub(crate) fn is_ordered(&self, code: &dyn Code, insn: &Insn, near: &mut Neighbours) -> bool {
         self.order.kind(code, insn, near, |_, _| ()).is_some()
     }
 

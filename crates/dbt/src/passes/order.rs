@@ -10,11 +10,11 @@ mod hold;
 mod line;
 mod wait;
 
-use iced_x86::{Mnemonic, OpKind};
 use relive_host::context::off;
 use relive_host::order;
 
 use super::pass::Pass;
+use crate::access::is_atomic;
 use crate::classify::Class;
 use crate::code::Code;
 use crate::decode::Insn;
@@ -43,7 +43,7 @@ pub(super) enum Kind {
     Atomic,
     /// It is a site, by this key.
     Site(u64),
-    /// It is a plain access beside an atomic instruction.
+    /// It is a plain access near an atomic instruction.
     Neighbour,
 }
 
@@ -135,20 +135,10 @@ pub(super) fn kind(
     insn: &Insn,
     reads: impl FnOnce(u64, u64),
 ) -> Option<Kind> {
-    match is_atomic(insn) {
+    match insn.class == Class::Copy && is_atomic(&insn.iced) {
         true => Some(Kind::Atomic),
         false => sites.find(code, insn, reads).map(Kind::Site),
     }
-}
-
-/// Whether an instruction is atomic. Those that store to memory in the same way without a prefix
-/// for it (CMPccXADD, RAO-INT) are not.
-fn is_atomic(insn: &Insn) -> bool {
-    let iced = &insn.iced;
-    let mut operands = (0..iced.op_count()).map(|i| iced.op_kind(i));
-    insn.class == Class::Copy
-        && (iced.has_lock_prefix() || iced.mnemonic() == Mnemonic::Xchg)
-        && operands.any(|kind| kind == OpKind::Memory)
 }
 
 /// Counts one operation.

@@ -86,14 +86,14 @@ impl Operation for Futex {
     fn enter(task: &mut Task, call: &Call, command: &Command) -> Result<()> {
         match command {
             Command::Wait => Ok(()),
-            _ => task.mode().order().touch(task, &[call.args[0]]),
+            _ => task.mode().order().touch(task, &mut [call.args[0]]),
         }
     }
 
     /// A waiter's comes behind it.
     fn apply(task: &mut Task, call: &Call, command: Command, outcome: &Outcome<'_>) -> Result<i64> {
         if matches!(command, Command::Wait | Command::Lock(_)) {
-            task.mode().order().touch(task, &[call.args[0]])?;
+            task.mode().order().touch(task, &mut [call.args[0]])?;
         }
         Ok(outcome.result)
     }

@@ -49,7 +49,7 @@ pub trait Order: Sync {
     ///
     /// # Errors
     /// As [`Order::acquire`].
-    fn touch(&self, _task: &mut Task, _words: &[u64]) -> Result<()> {
+    fn touch(&self, _task: &mut Task, _words: &mut [u64]) -> Result<()> {
         Ok(())
     }
 

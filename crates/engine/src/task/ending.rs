@@ -33,7 +33,7 @@ fn leave(task: &mut Task) -> Result<()> {
         false => Vec::new(),
     };
     words.extend((task.clear_tid != 0).then_some(task.clear_tid));
-    task.mode().order().touch(task, &words)?;
+    task.mode().order().touch(task, &mut words)?;
     for at in robust::release(task, task.robust.0, task.tid)? {
         task.mode().host().wake(at);
     }

@@ -43,13 +43,16 @@ pub fn release(task: &Task, head: u64, tid: u32) -> Result<Vec<u64>> {
 /// The words of the locks in a list, and that of its pending entry.
 fn locks(task: &Task, head: u64) -> Vec<u64> {
     let mut locks = Vec::new();
+    if head == 0 {
+        return locks;
+    }
     let word = |at: u64| task.read_u64(at);
     let (Ok(mut entry), Ok(offset), Ok(pending)) = (word(head), word(head + 8), word(head + 16))
     else {
         return locks;
     };
     for _ in 0..LIMIT {
-        if head == 0 || entry & !1 == head {
+        if entry & !1 == head {
             break;
         }
         let at = entry & !1;
@@ -113,6 +116,36 @@ mod tests {
         }
         assert_eq!(wake, [AT]);
         assert_eq!(mark(&guest.task, TID, 0x5500_0000, &mut wake), Ok(false));
+    }
+
+    #[test]
+    fn the_locks_of_a_list_and_the_pending_one_are_held() {
+        let mut guest = Guest::new();
+        guest.map(AT, 0x1000);
+        let [head, one, two, pending] = [AT, AT + 0x100, AT + 0x200, AT + 0x300];
+        let put = |at: u64, value: u64| {
+            copy::write(GuestAddr(at), &value.to_le_bytes()).expect("it is mapped");
+        };
+        // Each lock's word lies 8 bytes behind its entry.
+        for (at, value) in [(head, one), (head + 8, 8), (head + 16, pending)] {
+            put(at, value);
+        }
+        for (entry, next) in [(one, two), (two, head)] {
+            put(entry, next);
+        }
+        put(one + 8, u64::from(TID | WAITERS));
+        put(two + 8, 9);
+        put(pending + 8, u64::from(TID));
+        assert_eq!(held(&guest.task, head, TID), [one + 8, pending + 8]);
+        assert_eq!(release(&guest.task, head, TID), Ok(vec![one + 8]));
+        assert_eq!(held(&guest.task, head, TID), [0; 0]);
+        assert_eq!(word(pending + 8), OWNER_DIED);
+        // Without a list; with one that leads out of memory.
+        assert_eq!(held(&guest.task, 0, TID), [0; 0]);
+        put(pending + 8, u64::from(TID));
+        put(two, 0x5500_0000);
+        assert_eq!(release(&guest.task, head, TID), Ok(vec![]));
+        assert_eq!(word(pending + 8), TID);
     }
 
     #[test]

@@ -128,3 +128,22 @@ fn threads_hold_an_object_one_at_a_time() {
     });
     assert_eq!(shared.into_inner(), 3 * ROUNDS);
 }
+
+#[test]
+fn words_are_held_at_one_moment_and_count_one_each() {
+    let (mut a, mut b) = (context(1), context(2));
+    let [one, two] = [0x7100_0000, 0x7100_1000];
+    hold_all(&mut [two, one + 4, one], &mut a);
+    assert_eq!((a.ops, a.edges()), (3, [].as_slice()));
+    hold_all(&mut [one, two], &mut b);
+    assert_eq!(b.ops, 2);
+    let mut follows: Vec<(u32, u64)> = b.edges().iter().map(|e| (e.from, e.from_op)).collect();
+    follows.sort_unstable();
+    // One operation of two words of a line stands for both.
+    let [first, second] = follows[..] else {
+        panic!("{follows:?}");
+    };
+    assert_eq!((first.0, second), (1, (1, 3)));
+    assert!([1, 2].contains(&first.1), "{first:?}");
+    assert!([one, two].iter().all(|word| !object_of(*word).is_held()));
+}

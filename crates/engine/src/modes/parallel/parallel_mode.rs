@@ -48,7 +48,7 @@ impl Order for Parallel {
         Replay.takes_action(task)
     }
 
-    fn touch(&self, task: &mut Task, words: &[u64]) -> Result<()> {
+    fn touch(&self, task: &mut Task, words: &mut [u64]) -> Result<()> {
         Replay.touch(task, words)?;
         await_followed(task)
     }

@@ -61,7 +61,7 @@ impl Order for Replay {
         None
     }
 
-    fn touch(&self, task: &mut Task, words: &[u64]) -> Result<()> {
+    fn touch(&self, task: &mut Task, words: &mut [u64]) -> Result<()> {
         task.ctx.ops += words.len() as u64;
         Ok(())
     }

@@ -302,13 +302,13 @@ impl Order for Sketch {
         self.shared.release(task);
     }
 
-    fn touch(&self, task: &mut Task, words: &[u64]) -> Result<()> {
+    fn touch(&self, task: &mut Task, words: &mut [u64]) -> Result<()> {
         let Tape::Out(tape) = &mut task.tape else {
             return Ok(());
         };
         tape.take_edges(&mut task.ctx, false)?;
         // So many at once that there is room for their edges.
-        for words in words.chunks(order::EDGES / 2) {
+        for words in words.chunks_mut(order::EDGES / 2) {
             order::hold_all(words, &mut task.ctx);
             tape.take_edges(&mut task.ctx, true)?;
         }
