@@ -84,6 +84,12 @@ impl RecentTapes {
                 tape.base += block.raw as u64;
                 tape.blocks.pop_front();
             }
+            // A window of few bytes has no block.
+            if tape.blocks.is_empty() {
+                let gone = (place.saturating_sub(tape.base) as usize).min(tape.rest.len());
+                tape.rest.drain(..gone);
+                tape.base += gone as u64;
+            }
         }
     }
 
@@ -203,5 +209,14 @@ mod tests {
         assert_eq!(read(&tapes, place).expect("it is needed"), all[place..]);
         assert!(read(&tapes, place - BLOCK).is_err() && tapes.bytes() < before);
         assert_eq!(tapes.ids().collect::<Vec<_>>(), [id]);
+        // Of what is in no block each byte goes by itself.
+        let place = all.len() - 7;
+        tapes.forget(&BTreeMap::from([(id, place as u64)]), |of| of == id);
+        assert_eq!(read(&tapes, place).expect("it is needed"), all[place..]);
+        assert!(read(&tapes, place - 1).is_err());
+        assert_eq!(tapes.bytes(), 7);
+        tapes.append(id, b"more").expect("there is memory");
+        let more = [&all[place..], b"more"].concat();
+        assert_eq!(read(&tapes, place).expect("it is needed"), more);
     }
 }

@@ -154,8 +154,10 @@ fn check_tree(sandbox: &Sandbox, kept: &str, lines: &str) -> usize {
 #[test]
 fn the_last_part_of_a_tree_is_kept() {
     let (sandbox, program) = compiled_from("flight_tree.c");
-    let mut gaps = 0;
-    for n in 0..3 {
+    let (mut gaps, mut n) = (0, 0);
+    // Where processes are cut is a matter of time; each of these recordings is checked.
+    while n < 3 || gaps == 0 && n < 40 {
+        n += 1;
         let kept = format!("kept-{n}");
         let words = ["record", "--flight=100ms", "-o", &kept, text(&program)];
         let outcome = sandbox.relive(&[&words[..], &["150"]].concat());
@@ -268,11 +270,11 @@ fn a_program_asks_itself_and_a_signal_asks() {
     assert!(wrong.stderr.contains("no signal for it"), "{wrong:#?}");
 }
 
-/// A window of bytes: the tapes that are kept are not larger, and much has gone.
+/// A window of bytes, of the 90 KiB or more of the run: much has gone, and about as much as was asked for is there.
 #[test]
 fn a_window_of_bytes_is_kept() {
     let (sandbox, program) = compiled();
-    let words = ["record", "--flight=100KiB", "-o", "kept", text(&program)];
+    let words = ["record", "--flight=40KiB", "-o", "kept", text(&program)];
     let outcome = sandbox.relive(&[&words[..], &["300", "9"]].concat());
     assert_eq!(outcome.code(), Some(9), "{outcome:#?}");
     let part = check(&sandbox, "kept", &outcome.stdout);
@@ -280,6 +282,7 @@ fn a_window_of_bytes_is_kept() {
         part.len() < outcome.stdout.len() * 3 / 4 && !part.is_empty(),
         "{part}"
     );
+    assert!(part.len() > outcome.stdout.len() / 20, "{part}");
 }
 
 #[test]
