@@ -2,7 +2,7 @@
 //! the guest faults there, as natively.
 //!
 //! Fragments grow from its start upwards, exit stubs, which are rarely executed, from its
-//! end downwards. Emitted code is never changed but for the displacement of a linkable
+//! end downwards, but for a few bytes that a signal's handler may read behind code. Emitted code is never changed but for the displacement of a linkable
 //! branch and the first byte of a dead entry, until its unit is filled anew ([`crate::units`]).
 //!
 //! The free part is written through a second mapping of the same memory ([`crate::alias`]). The
@@ -12,7 +12,7 @@
 use std::ops::Range;
 
 use relive_host::layout::CACHE_START;
-use relive_host::{addr::PAGE, cpu, window};
+use relive_host::{addr::PAGE, cpu, signal, window};
 
 use crate::alias::Alias;
 use crate::align;
@@ -25,6 +25,9 @@ use crate::stop::Error;
 const DEAD: u8 = 0xf4;
 
 const START: u32 = CACHE_START as u32;
+
+/// Bytes at the end without code: [`signal::READ_AHEAD`].
+pub(crate) const TAIL: u32 = signal::READ_AHEAD as u32;
 
 /// The mapping and its two growing ends.
 pub(crate) struct Cache {
@@ -55,7 +58,7 @@ impl Cache {
         let end = START + bytes as u32;
         Self {
             hot: START + FIXED,
-            cold: end,
+            cold: end - TAIL,
             anew: None,
             end,
             open: (START, end),
@@ -68,7 +71,7 @@ impl Cache {
     /// Forgets all contents.
     pub(crate) fn clear(&mut self) {
         self.hot = START + FIXED;
-        self.cold = self.end;
+        self.cold = self.end - TAIL;
         self.anew = None;
         self.open = (START, self.end);
         self.alias = None;
@@ -150,7 +153,8 @@ impl Cache {
 
     /// Takes over code that is already mapped.
     pub(crate) fn take_over(&mut self, hot: u32, cold: u32) {
-        assert!(hot <= cold && cold <= self.end, "outside of the cache");
+        let is_inside = hot <= cold && cold <= self.end - TAIL;
+        assert!(is_inside, "outside of the cache");
         self.close_around(hot, cold);
     }
 

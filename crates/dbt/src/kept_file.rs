@@ -10,6 +10,7 @@ use relive_host::addr::PAGE;
 use relive_host::layout::CACHE_START;
 use xxhash_rust::xxh3::Xxh3;
 
+use crate::cache::TAIL;
 use crate::exit::ExitRecord;
 use crate::fragment::Fragment;
 use crate::instr_op::InstrOp;
@@ -18,7 +19,7 @@ use crate::records::Mapped;
 use crate::taken_over::{Lists, TakenOver};
 use crate::view::View;
 
-const MAGIC: u64 = 0x3430_444f_4356_4c52;
+const MAGIC: u64 = 0x3530_444f_4356_4c52;
 /// Words of the header; the checksum covers those from [`SUMMED`] on, and all that follows.
 const WORDS: usize = SUMMED + count::ALL;
 const SUMMED: usize = 4;
@@ -177,7 +178,7 @@ pub(crate) fn parse(
         u32::try_from(header.0[count::HOT]).ok()?,
         u32::try_from(header.0[count::COLD]).ok()?,
     );
-    if u64::from(hot) < CACHE_START || hot > cold || cold > cache_end {
+    if u64::from(hot) < CACHE_START || hot > cold || cold > cache_end - TAIL {
         return None;
     }
     let [_, (_, cold_bytes, cold_at)] = pages(hot, cold, cache_end);

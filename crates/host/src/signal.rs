@@ -357,9 +357,8 @@ fn note(info: &[u8; 128], ctx: &mut Context) {
 fn force_exit(ctx: &mut Context, gregs: &mut [i64; 23], rip: u64) {
     let mut in_flight = None;
     if layout::in_cache(rip) {
-        // SAFETY: reading up to 13 bytes of code at the interrupted pc; the code cache is
-        // one mapping that ends with unused space.
-        let code: [u8; 13] = unsafe { (rip as *const [u8; 13]).read_unaligned() };
+        // SAFETY: the code cache is one mapping, with so many bytes behind its last code.
+        let code = unsafe { (rip as *const [u8; READ_AHEAD]).read_unaligned() };
         // The amount that will still be subtracted from rcx.
         let (store, rest) = if code[..4] == TICK_LEA {
             (&code[4..], 1)
@@ -374,6 +373,10 @@ fn force_exit(ctx: &mut Context, gregs: &mut [i64; 23], rip: u64) {
     }
     ctx.cut(in_flight);
 }
+
+/// Bytes that a signal's handler reads from the interrupted pc on: a tick's countdown and its store. The code cache
+/// must have so many behind its last code.
+pub const READ_AHEAD: usize = TICK_LEA.len() + STORE.len() + 4;
 
 /// `lea rcx, [rcx-1]`
 pub const TICK_LEA: [u8; 4] = [0x48, 0x8d, 0x49, 0xff];

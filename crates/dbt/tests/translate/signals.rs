@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use iced_x86::IcedError;
 use iced_x86::code_asm::*;
-use relive_dbt::Stop;
+use relive_dbt::{Options, Stop};
+use relive_host::layout;
 use relive_host::signal::{self, Disposition, Mask};
 
 use super::guest::*;
@@ -80,4 +81,33 @@ fn a_loop_with_live_flags() {
         a.lea(rbx, rbx + 1)?;
         a.jmp(head)
     });
+}
+
+/// A signal's handler reads some bytes of code behind the interrupted instruction, which may be the cache's last.
+#[test]
+fn code_ends_before_the_cache_does() {
+    const BYTES: u64 = 128 << 10;
+    let mut guest = Guest::with(Options {
+        cache_bytes: BYTES,
+        ..options(1)
+    });
+    guest.assemble(LOW_CODE, |a| {
+        for _ in 0..20 {
+            a.inc(rbx)?;
+        }
+        a.syscall()
+    });
+    // The first stub of all is at the end; a cache that has been emptied begins with one again.
+    for _ in 0..2 {
+        guest.ctx.rip = LOW_CODE;
+        guest.expect_syscall();
+        let end = layout::CACHE_START + BYTES;
+        let tail = end - signal::READ_AHEAD as u64..end;
+        // SAFETY: the cache has so many bytes, and no other thread is in it.
+        let byte = |at: u64| unsafe { (at as *const u8).read_volatile() };
+        let has_code = (tail.start - 16..tail.start).any(|at| byte(at) != 0);
+        assert!(has_code, "no code in front of the tail");
+        assert!(tail.into_iter().all(|at| byte(at) == 0), "code in it");
+        guest.t.flush().expect("the cache can be emptied");
+    }
 }
