@@ -69,11 +69,6 @@ enum End {
 /// # Errors
 /// Any failure of Relive.
 pub fn execute(args: &HuntArgs) -> Result<EndStatus, Failure> {
-    if args.mode == RecordMode::Sketch && args.seed.is_some() {
-        return Err(Failure::setup(
-            "--seed varies the turns of threads, and --mode sketch takes none: give one of the two",
-        ));
-    }
     supervisor::find_program(args.guest.program(), args.guest.args())?;
     let shard = match args.results {
         Some(_) => Shard::find(args.shard)?,
@@ -175,7 +170,7 @@ impl Hunt<'_> {
     fn run(&self, run: u32) -> Result<Option<End>, Failure> {
         // A fair schedule first: a program that always fails needs no unlikely one.
         let in_turns = self.args.mode == RecordMode::Serial;
-        let seed = (run > 1 && in_turns).then(|| self.seed.nth(run));
+        let seed = (run > 1).then(|| self.seed.nth(run));
         let place = Place::numbered(self.args.guest.program())?;
         let sites: Vec<u64> = self.gathered().sites.iter().copied().collect();
         let guest = &self.args.guest;
@@ -221,7 +216,8 @@ impl Hunt<'_> {
             place,
             run,
             schedule: match (in_turns, seed) {
-                (false, _) => "threads on all cores".to_owned(),
+                (false, None) => "threads on all cores".to_owned(),
+                (false, Some(seed)) => format!("threads on all cores, chaos seed {seed}"),
                 (true, None) => "fair schedule".to_owned(),
                 (true, Some(seed)) => format!("chaos seed {seed}"),
             },

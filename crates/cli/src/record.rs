@@ -28,11 +28,6 @@ const MOST: u64 = 1 << 30;
 /// Any failure of Relive.
 pub fn execute(args: &RecordArgs) -> Result<EndStatus, Failure> {
     let guest = &args.guest;
-    if args.mode == RecordMode::Sketch && args.chaos.is_some() {
-        return Err(Failure::setup(
-            "--chaos varies the turns of threads, and --mode sketch takes none: give one of the two",
-        ));
-    }
     if args.mode == RecordMode::Sketch && args.index.is_some() {
         return Err(Failure::unsupported(
             "session images while threads run at the same time: leave out --mode sketch, or --index",

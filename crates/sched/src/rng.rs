@@ -41,7 +41,7 @@ impl Rng {
 
     /// A number from 2^`low` up to, but not including, 2^`high`: every octave equally
     /// likely, and within an octave every number.
-    pub(crate) fn octaves(&mut self, low: u32, high: u32) -> u64 {
+    pub fn octaves(&mut self, low: u32, high: u32) -> u64 {
         let base = 1 << (u64::from(low) + self.below(u64::from(high - low)));
         base + self.below(base)
     }

@@ -45,7 +45,8 @@ pub struct RecordArgs {
     /// A sketch orders atomic instructions alone, and not the plain accesses that replays of earlier ones have learnt
     #[arg(long)]
     pub no_promoted: bool,
-    /// Vary the schedule to expose bugs; the seed, random or given, is printed on standard error
+    /// Vary the schedule to expose bugs (with --mode sketch: let threads pause); the seed, random or given, is printed on
+    /// standard error
     #[arg(long, value_name = "SEED", num_args = 0..=1, require_equals = true)]
     pub chaos: Option<Option<Seed>>,
     /// Put session images into the trace on the way, at least T apart, so that debuggers open it anywhere at once, as after
@@ -80,7 +81,7 @@ pub struct HuntArgs {
     /// So many runs at the same time: for programs that do not disturb each other by files or ports
     #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
     pub jobs: u32,
-    /// How threads run: in turns that are varied from run to run, or on all cores, as they come
+    /// How threads run: in turns that are varied from run to run, or on all cores, with pauses
     #[arg(long, value_name = "MODE", value_enum, default_value_t = RecordMode::Serial)]
     pub mode: RecordMode,
     /// The hunt's seed, from which the seeds of all its runs follow; random if it is not given

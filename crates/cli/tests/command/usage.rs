@@ -25,11 +25,13 @@ fn wrong_command_lines_end_with_2() {
 }
 
 #[test]
-fn chaos_is_for_turns() {
+fn chaos_is_for_sketches_too() {
     let sandbox = Sandbox::new();
-    let words = ["record", "--mode", "sketch", "--chaos", "true"];
-    sandbox.relive(&words).refused("--chaos varies the turns");
-    assert!(!sandbox.base().exists());
+    let words = ["record", "--mode", "sketch", "--chaos=abc", "true"];
+    sandbox.relive(&words).ok();
+    let told = sandbox.relive(&["info"]).ok().stdout;
+    assert!(told.contains("chaos seed abc"), "{told}");
+    sandbox.relive(&["replay"]).ok();
 }
 
 #[test]

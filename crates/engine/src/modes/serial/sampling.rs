@@ -15,6 +15,7 @@ use super::sites::SITES;
 use crate::exits::{self, Stepped};
 use crate::failure::Result;
 use crate::flow::Flow;
+use crate::shm::Shm;
 use crate::task::Task;
 
 /// Most words of one access that are looked at.
@@ -31,7 +32,7 @@ impl Serial {
     /// accesses of the thread that comes last are to be known too.
     pub(super) fn sample_on(&self, task: &mut Task, sampler: &Sampler) -> Result<Flow> {
         while let Some(mut gives_way) = self.baton.look(task.slot) {
-            let meeting = self.meeting(task, sampler)?;
+            let meeting = meeting(&self.shm, task, sampler)?;
             if let Some(access) = meeting {
                 gives_way |= self.baton.give_way(task.slot, access);
                 tracing::debug!(
@@ -62,39 +63,42 @@ impl Serial {
         }
         Ok(Flow::Continue)
     }
+}
 
-    /// The access of the next instruction to a word in which threads meet.
-    fn meeting(&self, task: &Task, sampler: &Sampler) -> Result<Option<SharedAccess>> {
-        let site = task.ctx.rip;
-        if sampler.meetings().is_quiet(site) {
-            return Ok(None);
-        }
-        let accesses = {
-            let mut memory = task.machine().memory();
-            let mut all = memory.with_code(true, |_, code| accesses(code, &task.ctx))?;
-            if all.is_empty() {
-                sampler.meetings().note_quiet(site);
-            }
-            all.retain(|access| memory.space.may_write(access.addr));
-            all
-        };
-        let sites = SITES.of(&self.shm);
-        let mut met = None;
-        for access in accesses {
-            let words = access.addr / 8..=access.addr.saturating_add(access.len.max(1) - 1) / 8;
-            for word in words.take(MOST_WORDS) {
-                let writes = access.writes;
-                let access = SharedAccess { site, word, writes };
-                let (meets, others) = sampler.meetings().note(task.index, access);
-                if !others.is_empty() {
-                    others.iter().for_each(|&other| sites.add(other));
-                    sites.add(site);
-                }
-                if meets || sites.contains(site) {
-                    met.get_or_insert(access);
-                }
-            }
-        }
-        Ok(met)
+/// The access of the task's next instruction to a word in which threads meet.
+///
+/// # Errors
+/// As [`crate::memory::Memory::with_code`].
+pub fn meeting(shm: &Shm, task: &Task, sampler: &Sampler) -> Result<Option<SharedAccess>> {
+    let site = task.ctx.rip;
+    if sampler.meetings().is_quiet(site) {
+        return Ok(None);
     }
+    let accesses = {
+        let mut memory = task.machine().memory();
+        let mut all = memory.with_code(true, |_, code| accesses(code, &task.ctx))?;
+        if all.is_empty() {
+            sampler.meetings().note_quiet(site);
+        }
+        all.retain(|access| memory.space.may_write(access.addr));
+        all
+    };
+    let sites = SITES.of(shm);
+    let mut met = None;
+    for access in accesses {
+        let words = access.addr / 8..=access.addr.saturating_add(access.len.max(1) - 1) / 8;
+        for word in words.take(MOST_WORDS) {
+            let writes = access.writes;
+            let access = SharedAccess { site, word, writes };
+            let (meets, others) = sampler.meetings().note(task.index, access);
+            if !others.is_empty() {
+                others.iter().for_each(|&other| sites.add(other));
+                sites.add(site);
+            }
+            if meets || sites.contains(site) {
+                met.get_or_insert(access);
+            }
+        }
+    }
+    Ok(met)
 }

@@ -12,6 +12,7 @@
 
 mod file_changes;
 mod object;
+mod pauses;
 mod quiet_fork;
 mod together;
 
@@ -42,6 +43,7 @@ use crate::siginfo::SigInfo;
 use crate::tape::Tape;
 use crate::task::Task;
 use object::{Object, Version};
+use pauses::Pauses;
 
 /// Ticks between two moments of a thread that has company: some tens of microseconds.
 const SLICE: i64 = 1 << 14;
@@ -57,6 +59,8 @@ pub struct Sketch {
     actions: Version,
     /// Whether the process has, or has had, several threads.
     company: &'static AtomicBool,
+    /// The pauses of its threads, if there are to be any.
+    pauses: Option<Pauses>,
     /// Its mode from here on, once it has gone over to turns.
     turns: OnceLock<&'static Serial>,
 }
@@ -70,6 +74,10 @@ impl Sketch {
             shared: Object::default(),
             actions: Version::default(),
             company: Box::leak(Box::new(AtomicBool::new(false))),
+            pauses: match start.handed_on.seed {
+                Some((seed, true)) => Some(Pauses::new(seed)),
+                _ => None,
+            },
             turns: OnceLock::new(),
         };
         sketch.is_named(start.process);
@@ -198,9 +206,10 @@ impl Turns for Sketch {
     }
 
     fn begin_slice(&self, task: &mut Task) {
-        let ticks = match self.company.load(Ordering::Relaxed) {
-            true => SLICE,
-            false => ALONE,
+        let ticks = match (self.company.load(Ordering::Relaxed), &self.pauses) {
+            (true, Some(pauses)) => pauses.slice(task).min(SLICE),
+            (true, None) => SLICE,
+            (false, _) => ALONE,
         };
         task.ctx.grant_about(ticks, ticks / 8);
     }
@@ -215,8 +224,13 @@ impl Turns for Sketch {
         {
             tape.moment(ticks, false)?;
         }
+        let pauses = self.pauses.as_ref();
+        let flow = match pauses.filter(|_| self.company.load(Ordering::Relaxed)) {
+            Some(pauses) => pauses.go_on(&self.shm, task),
+            None => Ok(Flow::Continue),
+        };
         self.begin_slice(task);
-        Ok(Flow::Continue)
+        flow
     }
 
     fn pause(&self, _: &mut Task) -> Result<()> {

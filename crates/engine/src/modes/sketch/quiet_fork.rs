@@ -6,6 +6,7 @@ use relive_host::order;
 use relive_trace::{Kind, TapeId};
 
 use super::Sketch;
+use super::pauses::Pauses;
 use crate::call::Call;
 use crate::call::answer::Answer;
 use crate::call::clone_args::CloneArgs;
@@ -91,6 +92,7 @@ impl Lives for Sketch {
             _ => (None, 0),
         };
         Ok(HandedOn {
+            seed: self.pauses.as_ref().map(Pauses::seed),
             ring,
             logged,
             ..HandedOn::default()
