@@ -1,5 +1,6 @@
 //! Small programs with bugs that come out in few runs: `relive hunt` finds each, `relive explore --failing` does
-//! from a run that passed, and the run that failed verifies. Every file in `bugs/` is a test of both.
+//! from a run that passed, and the run that failed verifies. Every file in `bugs/` is a test of both. Some are hunted with
+//! threads on all cores too, and `relive explore` makes the sketch of the run that failed exact.
 //!
 //! `RELIVE_HUNTS=N` looks for each bug N times (default 1), and then prints in which runs it came.
 
@@ -21,6 +22,14 @@ type BugSearch = fn(&Path, &Path) -> Result<u32, String>;
 
 const SEARCHES: [(&str, BugSearch); 2] = [("bugs", hunt), ("neighbours", explore)];
 
+/// Programs of which a run on all cores fails soon: data races alone, of which a sketch has no order.
+const SKETCHED: [&str; 4] = [
+    "between_stores_of_3",
+    "check_then_act",
+    "lost_update",
+    "torn_pair",
+];
+
 fn main() -> ExitCode {
     let args = relive_tests::arguments();
     let hunts = std::env::var("RELIVE_HUNTS").map_or(Ok(1), |text| text.parse::<usize>());
@@ -30,12 +39,16 @@ fn main() -> ExitCode {
     };
     let each = programs().into_iter();
     let trials = each.flat_map(|(name, source)| {
-        SEARCHES.map(|(kind, search)| {
+        let sketched: BugSearch = hunt_sketches;
+        let sketched = SKETCHED.contains(&&*name).then_some(("sketches", sketched));
+        let searches = SEARCHES.into_iter().chain(sketched);
+        let trials = searches.map(|(kind, search)| {
             let (name, source) = (name.clone(), source.clone());
             Trial::test(format!("{kind}::{name}"), move || {
                 find(kind, search, &name, &source, hunts).map_err(Failed::from)
             })
-        })
+        });
+        trials.collect::<Vec<_>>()
     });
     libtest_mimic::run(&args, trials.collect()).exit_code()
 }
@@ -101,6 +114,16 @@ fn hunt(folder: &Path, program: &Path) -> Result<u32, String> {
     let mut words: Vec<OsString> = words.map(OsString::from).to_vec();
     words.push(program.into());
     failed_run(&relive(folder, &words, 1)?)
+}
+
+/// Hunts with threads on all cores, and looks for the order of the run that failed; returns the number of its run.
+fn hunt_sketches(folder: &Path, program: &Path) -> Result<u32, String> {
+    let words = ["hunt", "--mode", "sketch", "-n", RUNS, "--timeout", "3s"];
+    let mut words: Vec<OsString> = words.map(OsString::from).to_vec();
+    words.push(program.into());
+    let run = failed_run(&relive(folder, &words, 1)?)?;
+    relive(folder, &["explore".into()], 0)?;
+    Ok(run)
 }
 
 /// Looks for a failing neighbour of a run that passes; returns the number of the attempt.

@@ -190,7 +190,7 @@ impl Explored {
 
 fn head() -> Head {
     Head {
-        explored: format!("1 of relive {}", env!("CARGO_PKG_VERSION")),
+        explored: format!("2 of relive {}", env!("CARGO_PKG_VERSION")),
     }
 }
 
@@ -204,7 +204,7 @@ fn cannot(path: &Path, e: &std::io::Error) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::modes::replay::linear::hints::{Place, What};
+    use crate::modes::replay::linear::hints::{Decision, Place, What};
 
     fn hints(n: u64) -> Hints {
         let mut hints = Hints::default();
@@ -214,7 +214,7 @@ mod tests {
             thread: 1,
             what,
         };
-        hints.decide(place, 7);
+        hints.decide(Decision::Value(place, 7));
         hints
     }
 

@@ -191,14 +191,14 @@ impl Exploration<'_> {
             let Some(failed) = self.explored.failed(&hints) else {
                 return Ok(Need::Trial(hints));
             };
-            let at = failed.at;
-            self.best = self.best.max(failed.events);
+            let (at, events) = (failed.at, failed.events);
+            self.best = self.best.max(events);
             self.first.get_or_insert_with(|| failed.why.clone());
             path::read(&self.recording, at.process, &mut self.paths)?;
-            let is_furthest = self.search.failed(hints.clone(), &at, &self.paths);
+            let looks = self.search.failed(hints.clone(), &at, events, &self.paths);
             let brought = self.brought.iter().position(|(other, _)| *other == hints);
             let held = brought.map(|place| self.brought.swap_remove(place).1);
-            if is_furthest {
+            if looks {
                 if let (Some(pool), Some(held)) = (&mut self.pool, held) {
                     pool.add(held);
                 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::failure::{Failure, Result};
 use crate::guide::trials::{Trial, TrialOrder, TrialStanding};
-use crate::modes::replay::linear::hints::{Hints, Place, What};
+use crate::modes::replay::linear::hints::{Hints, InsnPlace, Place, What};
 use crate::timeline::ReplayProcess;
 
 /// Most snapshots.
@@ -29,7 +29,23 @@ impl TrialSnapshot {
     /// Whether a replay with these decisions would stand here too.
     fn is_on_way_of(&self, hints: &Hints) -> bool {
         let mut places = self.hints.differences(hints);
+        let mut orders = self.hints.other_orders(hints);
+        let is_order_ahead = |first: &InsnPlace, second: &InsnPlace| {
+            [first, second]
+                .iter()
+                .all(|place| is_insn_ahead(&self.standing, place))
+        };
         places.all(|place| is_ahead(&self.standing, &place))
+            && orders.all(|order| is_order_ahead(&order.first, &order.second))
+    }
+}
+
+/// Whether a thread has not come to the tick that an instruction lies behind.
+fn is_insn_ahead(standing: &TrialStanding, place: &InsnPlace) -> bool {
+    match standing.threads.iter().find(|t| t.thread == place.thread) {
+        Some(at) => at.ticks < place.tick,
+        // It is not there yet, or has ended.
+        None => place.thread >= standing.born,
     }
 }
 
@@ -209,6 +225,7 @@ mod tests {
             thread,
             moments: 5,
             ops: 7,
+            ticks: 30,
         };
         // Thread 1 has ended, thread 3 has not begun.
         let mut standing = TrialStanding {
@@ -237,6 +254,19 @@ mod tests {
         ] {
             let found = ahead(&standing, thread, what);
             assert_eq!(found, expected, "{thread} {what:?}");
+        }
+        let insn = |thread, tick| InsnPlace {
+            thread,
+            tick,
+            pc: 1,
+        };
+        for (place, expected) in [
+            (insn(0, 30), false),
+            (insn(2, 31), true),
+            (insn(1, 31), false),
+            (insn(3, 0), true),
+        ] {
+            assert_eq!(is_insn_ahead(&standing, &place), expected, "{place:?}");
         }
         standing.threads.pop();
         assert!(!ahead(&standing, 2, What::Way(9)), "the last one has ended");

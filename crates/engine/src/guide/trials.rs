@@ -45,6 +45,8 @@ pub struct ThreadPlace {
     pub moments: u64,
     /// Operations behind it.
     pub ops: u64,
+    /// Its tick.
+    pub ticks: u64,
 }
 
 /// How far the threads of such a replay have come.

@@ -58,7 +58,7 @@ pub fn linearise(trace: &Path, watcher: &mut dyn FnMut(Linearising)) -> Result<u
         }
         let recording = Trace::open(trace).map_err(Failure::setup)?;
         path::read(&recording, at.process, &mut paths)?;
-        search.failed(hints, &at, &paths);
+        search.failed(hints, &at, at.events, &paths);
         let first = first.get_or_insert(failure);
         hints = match search.next() {
             Some(hints) => hints,

@@ -60,7 +60,7 @@ impl Driver {
 
     /// Looks for races from here on; all threads that there are have been seen.
     fn watch(&mut self) -> Result<()> {
-        tracking::learn()?;
+        tracking::look_for_pairs()?;
         tracking::with(|t| t.enter(&mut self.at.task)).transpose()?;
         for task in self.at.session.tasks.values() {
             tracking::with(|t| t.detector.born(task.process.index, task.index));
@@ -86,6 +86,7 @@ impl Driver {
                 thread: task.index,
                 moments: tape.moments,
                 ops: task.ctx.ops,
+                ticks: task.ctx.ticks(),
             }),
             _ => None,
         });

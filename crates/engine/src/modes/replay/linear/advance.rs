@@ -6,8 +6,8 @@ use relive_dbt::Stop;
 use relive_host::GuestAddr;
 use relive_trace::Kind;
 
-use super::bound::Bound;
-use super::due::first;
+use super::bound::{Bound, is_at_call};
+use super::next_thread::first;
 use crate::failure::{Failure, Result};
 use crate::modes::replay::events::DueEvent;
 use crate::modes::replay::session::Session;
@@ -15,9 +15,6 @@ use crate::modes::replay::stepper::execute::Toward;
 use crate::modes::replay::stepper::process::Stepper;
 use crate::tape::{Tape, digest};
 use crate::task::Task;
-
-/// The bytes of the instruction.
-const SYSCALL: [u8; 2] = [0x0f, 0x05];
 
 /// The next step of the running thread.
 pub enum Step {
@@ -99,6 +96,7 @@ impl Stepper {
         Ok(
             match linear.due(&mut self.task, &self.session.tasks, None)?.0 {
                 Bound::Tick { ticks, .. } => Step::Toward(Toward::position(ticks)),
+                Bound::Step { ticks, .. } => Step::Toward(Toward::step(ticks)),
                 Bound::Operation { ticks, at, .. } => {
                     let from = linear.waits_from(&self.task, at);
                     Step::Toward(toward_operation(self.task.ctx.ticks(), from, ticks))
@@ -221,11 +219,6 @@ fn toward_operation(now: u64, from: Option<u64>, ticks: u64) -> Toward {
         },
         _ => Toward::position(ticks),
     }
-}
-
-/// Whether the thread's next instruction is a system call.
-fn is_at_call(task: &Task) -> bool {
-    task.read(task.ctx.rip) == Ok(SYSCALL)
 }
 
 fn circle(task: &Task) -> Failure {

@@ -38,6 +38,8 @@ pub enum Bound {
         after: u32,
         since: u64,
     },
+    /// By one instruction, behind which this tick may not have been passed; it is due at this moment.
+    Step { ticks: u64, at: u64 },
     /// Nothing follows.
     End,
 }
@@ -189,6 +191,12 @@ pub fn bound(
         changed,
         made,
     })
+}
+
+/// Whether the thread's next instruction is a system call.
+pub fn is_at_call(task: &Task) -> bool {
+    const SYSCALL: [u8; 2] = [0x0f, 0x05];
+    task.read(task.ctx.rip) == Ok(SYSCALL)
 }
 
 /// Whether a call with this result is one that compares a word with what its caller has seen there, and found

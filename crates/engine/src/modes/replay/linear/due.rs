@@ -1,13 +1,15 @@
-//! The turns that are found: which thread is due, and the exact schedule.
+//! The turns that are found: how far each thread may run and when it is due, and the exact schedule.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use relive_host::GuestAddr;
 
-use super::bound::{Bound, bound};
+use super::access_waits::{AccessStop, AccessWaits};
+use super::bound::{Bound, bound, is_at_call};
 use super::exact_turns::ExactTurns;
 use super::first_moments::FirstMoments;
 use super::hints::{Hints, What};
+use super::next_thread::{Due, circle};
 use super::wanted::hints;
 use crate::failure::Result;
 use crate::machine::Machine;
@@ -26,6 +28,8 @@ pub struct Linear {
     over: BTreeSet<u32>,
     /// The decisions of a search.
     hints: Hints,
+    /// The accesses that it has ordered.
+    accesses: AccessWaits,
     /// The thread that has left the recording, if it is not the running one.
     pub blamed: Option<u32>,
     /// The process has executed another program.
@@ -51,6 +55,7 @@ impl Linear {
             waiting: BTreeSet::new(),
             over: BTreeSet::new(),
             hints: hints()?,
+            accesses: AccessWaits::default(),
             blamed: None,
             executed: false,
             steps: BTreeMap::new(),
@@ -143,24 +148,16 @@ impl Linear {
     ) -> Result<(Bound, Due)> {
         let slot = task.slot;
         self.seen.insert(slot);
-        let seen = &self.seen;
-        let is_made = |thread: u32, op: u64| {
-            let there = others.get(&thread).map(|task| task.ctx.ops);
-            let runs = running
-                .filter(|task| task.slot == thread)
-                .map(|t| t.ctx.ops);
-            match there.or(runs) {
-                Some(ops) => ops >= op,
-                // It has ended with all that it did.
-                None => seen.contains(&thread),
-            }
+        let far = self.bound(task, others, running)?;
+        let far = match self.access_stop(task, others, running, far)? {
+            Ok(far) => far,
+            Err(due) => return Ok((far, due)),
         };
         let (process, thread) = (task.process.index, task.index);
         let hint = |what| self.hints.at(process, thread, what);
-        let far = bound(task, &is_made, &hint)?;
         let due = match far {
             _ if self.over.contains(&slot) => Due::Never,
-            Bound::Tick { at, .. } => Due::At(at),
+            Bound::Tick { at, .. } | Bound::Step { at, .. } => Due::At(at),
             Bound::Operation {
                 ticks,
                 at,
@@ -215,6 +212,72 @@ impl Linear {
         Ok((far, due))
     }
 
+    /// How far a thread may run by its tape.
+    fn bound(
+        &self,
+        task: &mut Task,
+        others: &BTreeMap<u32, Box<Task>>,
+        running: Option<&Task>,
+    ) -> Result<Bound> {
+        let is_made = |thread: u32, op: u64| {
+            let there = others.get(&thread).map(|task| task.ctx.ops);
+            let runs = running
+                .filter(|task| task.slot == thread)
+                .map(|t| t.ctx.ops);
+            match there.or(runs) {
+                Some(ops) => ops >= op,
+                // It has ended with all that it did.
+                None => self.seen.contains(&thread),
+            }
+        };
+        let (process, thread) = (task.process.index, task.index);
+        let hint = |what| self.hints.at(process, thread, what);
+        bound(task, &is_made, &hint)
+    }
+
+    /// How far a thread may run before an access that is ordered, or when it is due.
+    fn access_stop(
+        &mut self,
+        task: &mut Task,
+        others: &BTreeMap<u32, Box<Task>>,
+        running: Option<&Task>,
+        far: Bound,
+    ) -> Result<std::result::Result<Bound, Due>> {
+        let process = task.process.index;
+        let here = (task.index, task.ctx.ticks(), task.ctx.rip);
+        let orders = || self.hints.orders(process);
+        let Some(mut stop) = self.accesses.stop(orders(), here) else {
+            return Ok(Ok(far));
+        };
+        let (limit, at) = match far {
+            Bound::Tick { ticks, at } => (ticks, at),
+            Bound::Operation { ticks, since, .. } => (ticks, since),
+            Bound::Event { begin, .. } => match task.tape.outline()? {
+                Some(next) if next.syscall || next.ticks > here.1 => (next.ticks, begin),
+                _ => return Ok(Ok(far)),
+            },
+            Bound::Step { .. } | Bound::End => return Ok(Ok(far)),
+        };
+        if let AccessStop::Wait(thread) = stop {
+            let mut there = others.values().map(|task| &**task).chain(running);
+            let other = there.find(|task| task.index == thread).map(|t| t.slot);
+            if other.is_some() || thread >= task.process.next_thread() {
+                // One that has not been made cannot be waited for: others go on.
+                return Ok(Err(Due::After(other.unwrap_or(u32::MAX), at)));
+            }
+            self.accesses.has_ended(orders(), thread);
+            stop = AccessStop::Step;
+        }
+        Ok(Ok(match (stop, far) {
+            (AccessStop::Tick(ticks), _) if ticks < limit => Bound::Tick { ticks, at },
+            (AccessStop::Tick(_), _) => far,
+            // In front of its event, or of an operation that has to wait.
+            (_, Bound::Event { .. }) if is_at_call(task) => far,
+            (_, Bound::Operation { .. }) if limit == here.1 && is_next(task)? => far,
+            _ => Bound::Step { ticks: limit, at },
+        }))
+    }
+
     /// The end of an event; of a call that has made a thread, no later than that one began.
     fn end_of_event(&mut self, process: u32, made: Option<(u32, u32)>, end: u64) -> Result<u64> {
         let began = match made {
@@ -225,148 +288,9 @@ impl Linear {
     }
 }
 
-/// When a thread goes on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Due {
-    /// At this moment, or when others need it before.
-    At(u64),
-    /// At this moment, even if others need it before.
-    NotBefore(u64),
-    /// When this thread has gone on, which should have been at this moment.
-    After(u32, u64),
-    /// At this moment, and before this thread goes on.
-    Ahead(u32, u64),
-    /// It has nothing left to do.
-    Never,
-}
-
-/// The thread that goes on first. One for which others wait is due when they are.
-pub fn first(dues: &BTreeMap<u32, Due>) -> Option<u32> {
-    let mut at: BTreeMap<u32, u64> = BTreeMap::new();
-    for (&slot, &due) in dues {
-        match due {
-            Due::At(moment) | Due::NotBefore(moment) | Due::Ahead(_, moment) => {
-                let there = at.entry(slot).or_insert(moment);
-                *there = moment.min(*there);
-            }
-            Due::After(thread, moment) => {
-                let mut awaited = thread;
-                // Each thread is passed once at most, or they wait for each other.
-                for _ in 0..dues.len() {
-                    match dues.get(&awaited) {
-                        Some(Due::After(next, _)) => awaited = *next,
-                        Some(Due::At(_) | Due::Ahead(..)) => {
-                            let there = at.entry(awaited).or_insert(moment);
-                            *there = moment.min(*there);
-                            break;
-                        }
-                        _ => break,
-                    }
-                }
-            }
-            Due::Never => {}
-        }
-    }
-    let first = at.into_iter().min_by_key(|&(slot, moment)| (moment, slot));
-    let (first, _) = first?;
-    // Two that are ahead of each other go in the order of their moments.
-    let ahead = dues
-        .iter()
-        .find(|(_, due)| matches!(due, Due::Ahead(other, _) if *other == first));
-    let is_ahead = matches!(dues.get(&first), Some(Due::Ahead(..)));
-    Some(ahead.filter(|_| !is_ahead).map_or(first, |(&slot, _)| slot))
-}
-
-/// Threads that wait for each other.
-fn circle(dues: &BTreeMap<u32, Due>) -> Vec<u32> {
-    let next = |slot| match dues.get(&slot) {
-        Some(Due::After(thread, _)) => Some(*thread),
-        _ => None,
-    };
-    for &slot in dues.keys() {
-        let mut way = vec![slot];
-        while let Some(thread) = next(way[way.len() - 1]) {
-            if thread == slot {
-                return way;
-            }
-            if way.contains(&thread) {
-                break;
-            }
-            way.push(thread);
-        }
-    }
-    Vec::new()
-}
-
 /// Whether the thread's next instruction is an ordered one.
 fn is_next(task: &Task) -> Result<bool> {
     let pc = GuestAddr(task.ctx.rip);
     let mut memory = task.machine().memory();
     memory.with_code(false, |translator, code| translator.is_ordered_at(code, pc))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn goes_first(dues: &[(u32, Due)]) -> Option<u32> {
-        first(&dues.iter().copied().collect())
-    }
-
-    #[test]
-    fn the_thread_that_was_there_first_goes_first() {
-        assert_eq!(goes_first(&[(0, Due::At(7)), (1, Due::At(5))]), Some(1));
-        assert_eq!(goes_first(&[(0, Due::At(5)), (1, Due::At(5))]), Some(0));
-        assert_eq!(goes_first(&[(0, Due::Never), (1, Due::At(5))]), Some(1));
-        assert_eq!(goes_first(&[(0, Due::Never)]), None);
-    }
-
-    #[test]
-    fn a_thread_that_others_wait_for_is_due_when_they_are() {
-        let dues = [(0, Due::After(2, 1)), (1, Due::At(5)), (2, Due::At(9))];
-        assert_eq!(goes_first(&dues), Some(2));
-        // Through a thread that waits itself.
-        let dues = [
-            (0, Due::After(1, 1)),
-            (1, Due::After(3, 8)),
-            (2, Due::At(5)),
-            (3, Due::At(9)),
-        ];
-        assert_eq!(goes_first(&dues), Some(3));
-        // But for one that a search lets wait.
-        let dues = [
-            (0, Due::After(2, 1)),
-            (1, Due::At(5)),
-            (2, Due::NotBefore(9)),
-        ];
-        assert_eq!(goes_first(&dues), Some(1));
-        // One that is not there yet cannot be waited for.
-        let dues = [(0, Due::After(7, 1)), (1, Due::At(5))];
-        assert_eq!(goes_first(&dues), Some(1));
-    }
-
-    #[test]
-    fn a_thread_comes_to_its_call_ahead_of_the_change_that_the_call_finds() {
-        let dues = [(0, Due::At(5)), (1, Due::Ahead(0, 9)), (2, Due::At(7))];
-        assert_eq!(goes_first(&dues), Some(1));
-        let dues = [(0, Due::At(5)), (1, Due::Ahead(2, 9)), (2, Due::At(7))];
-        assert_eq!(goes_first(&dues), Some(0));
-        let dues = [(0, Due::Ahead(1, 5)), (1, Due::Ahead(0, 4))];
-        assert_eq!(goes_first(&dues), Some(1));
-    }
-
-    #[test]
-    fn threads_that_wait_for_each_other_are_not_due() {
-        assert_eq!(
-            goes_first(&[(0, Due::After(1, 1)), (1, Due::After(0, 1))]),
-            None
-        );
-        let dues = [
-            (0, Due::After(1, 1)),
-            (1, Due::After(3, 1)),
-            (2, Due::Never),
-            (3, Due::After(1, 7)),
-        ];
-        assert_eq!(circle(&dues.into_iter().collect()), [1, 3]);
-    }
 }

@@ -1,9 +1,9 @@
 //! Decisions of a search where moments alone led to a disagreement: how a thread goes from one moment to the
-//! next, and on which side of another thread's operation its way to an operation lies. Decisions are handed to a
+//! next, on which side of another thread's operation its way to an operation lies, and which of two accesses comes first. Decisions are handed to a
 //! replay by the environment of its first host process. Must never make a replay believe anything: each event is
 //! checked with hints as without them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 /// Something that a replay decides, in one thread.
@@ -35,20 +35,105 @@ pub struct Place {
     pub what: What,
 }
 
-/// Decisions by place.
+/// An instruction of a thread: the one at `pc` behind so many ticks. No instruction comes twice between two ticks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct InsnPlace {
+    /// Index of the thread.
+    pub thread: u32,
+    /// Its ticks.
+    pub tick: u64,
+    /// The instruction.
+    pub pc: u64,
+}
+
+/// An order of two accesses of different threads: the second one waits until the first has been made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct AccessesInOrder {
+    /// Index of the process.
+    pub process: u32,
+    /// The access that comes first.
+    pub first: InsnPlace,
+    /// The one that waits.
+    pub second: InsnPlace,
+}
+
+impl AccessesInOrder {
+    /// The other order.
+    #[must_use]
+    pub fn reversed(self) -> Self {
+        Self {
+            first: self.second,
+            second: self.first,
+            ..self
+        }
+    }
+}
+
+/// A decision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// Of a place.
+    Value(Place, u64),
+    /// Of the order of two accesses.
+    Order(AccessesInOrder),
+    /// The decided accesses of a thread from a tick on come later, or sooner, by so many ticks.
+    Shift {
+        process: u32,
+        thread: u32,
+        tick: u64,
+        by: i64,
+    },
+}
+
+impl InsnPlace {
+    fn shift(&mut self, thread: u32, from: u64, by: i64) {
+        if self.thread == thread && self.tick >= from {
+            self.tick = self.tick.saturating_add_signed(by);
+        }
+    }
+}
+
+/// Decisions: values by place, and orders of accesses.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Hints(BTreeMap<Place, u64>);
+pub struct Hints {
+    values: BTreeMap<Place, u64>,
+    orders: BTreeSet<AccessesInOrder>,
+}
 
 impl Hints {
-    /// Decides a place, anew if it was decided.
-    pub fn decide(&mut self, place: Place, value: u64) {
-        self.0.insert(place, value);
+    /// Adds a decision, in place of one for the same place. The other order of two accesses is forgotten.
+    pub fn decide(&mut self, decision: Decision) {
+        match decision {
+            Decision::Value(place, value) => drop(self.values.insert(place, value)),
+            Decision::Order(order) => {
+                if !self.orders.remove(&order.reversed()) {
+                    self.orders.insert(order);
+                }
+            }
+            Decision::Shift {
+                process,
+                thread,
+                tick,
+                by,
+            } => {
+                let orders = std::mem::take(&mut self.orders).into_iter();
+                self.orders = orders
+                    .map(|mut order| {
+                        if order.process == process {
+                            order.first.shift(thread, tick, by);
+                            order.second.shift(thread, tick, by);
+                        }
+                        order
+                    })
+                    .collect();
+            }
+        }
     }
 
     /// How many decisions there are.
     #[must_use]
     pub fn count(&self) -> usize {
-        self.0.len()
+        self.values.len() + self.orders.len()
     }
 
     /// The decision at a place.
@@ -59,24 +144,51 @@ impl Hints {
             thread,
             what,
         };
-        self.0.get(&place).copied()
+        self.values.get(&place).copied()
+    }
+
+    /// The decided orders of accesses in a process.
+    pub fn orders(&self, process: u32) -> impl Iterator<Item = &AccessesInOrder> {
+        self.orders.iter().filter(move |o| o.process == process)
     }
 
     /// The places that others decide in another way.
     pub fn differences<'a>(&'a self, others: &'a Self) -> impl Iterator<Item = Place> + 'a {
-        let mine = self
-            .0
+        let (values, theirs) = (&self.values, &others.values);
+        let mine = values
             .iter()
-            .filter(|(place, value)| others.0.get(place) != Some(value));
-        let theirs = others.0.keys().filter(|place| !self.0.contains_key(place));
+            .filter(|(place, value)| theirs.get(place) != Some(value));
+        let theirs = theirs.keys().filter(|place| !values.contains_key(place));
         mine.map(|(place, _)| place).chain(theirs).copied()
     }
 
-    /// In words of four numbers.
+    /// The orders of accesses that only one of the two has.
+    pub fn other_orders<'a>(
+        &'a self,
+        others: &'a Self,
+    ) -> impl Iterator<Item = &'a AccessesInOrder> {
+        self.orders.symmetric_difference(&others.orders)
+    }
+
+    /// In words of numbers.
     #[must_use]
     pub fn to_text(&self) -> String {
         let mut text = String::new();
-        for (place, value) in &self.0 {
+        for order in &self.orders {
+            let (first, second) = (&order.first, &order.second);
+            let _ = write!(
+                text,
+                "{}.{}.{ORDER}.{}.{}.{}.{}.{} ",
+                order.process,
+                second.thread,
+                second.tick,
+                second.pc,
+                first.thread,
+                first.tick,
+                first.pc
+            );
+        }
+        for (place, value) in &self.values {
             let (kind, n) = match place.what {
                 What::Way(n) => ('w', n),
                 What::Moment(n) => ('m', n),
@@ -98,6 +210,10 @@ impl Hints {
         let mut hints = Self::default();
         for word in text.split_ascii_whitespace() {
             let parts: Vec<&str> = word.split('.').collect();
+            if let [process, thread, ORDER, rest @ ..] = &parts[..] {
+                hints.decide(Decision::Order(order(process, thread, rest)?));
+                continue;
+            }
             let [process, thread, kind, n, value] = parts[..] else {
                 return None;
             };
@@ -113,15 +229,73 @@ impl Hints {
                     _ => return None,
                 },
             };
-            hints.decide(place, value.parse().ok()?);
+            hints.decide(Decision::Value(place, value.parse().ok()?));
         }
         Some(hints)
     }
 }
 
+/// The kind of a word for an order of accesses.
+const ORDER: &str = "a";
+
+/// The order of accesses that these parts of a word say.
+fn order(process: &str, thread: &str, rest: &[&str]) -> Option<AccessesInOrder> {
+    let place = |thread: &str, tick: &str, pc: &str| {
+        Some(InsnPlace {
+            thread: thread.parse().ok()?,
+            tick: tick.parse().ok()?,
+            pc: pc.parse().ok()?,
+        })
+    };
+    let [tick, pc, other, other_tick, other_pc] = rest else {
+        return None;
+    };
+    Some(AccessesInOrder {
+        process: process.parse().ok()?,
+        first: place(other, other_tick, other_pc)?,
+        second: place(thread, tick, pc)?,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn order_of(first: (u32, u64, u64), second: (u32, u64, u64)) -> AccessesInOrder {
+        let place = |(thread, tick, pc)| InsnPlace { thread, tick, pc };
+        AccessesInOrder {
+            process: 2,
+            first: place(first),
+            second: place(second),
+        }
+    }
+
+    #[test]
+    fn accesses_have_one_order() {
+        let order = order_of((1, 20, 0x4010), (2, 21, 0x4020));
+        let mut hints = Hints::default();
+        hints.decide(Decision::Order(order));
+        assert_eq!(hints.orders(2).collect::<Vec<_>>(), [&order]);
+        assert_eq!(hints.orders(0).count(), 0);
+        let none = Hints::default();
+        assert_eq!(none.other_orders(&hints).collect::<Vec<_>>(), [&order]);
+        assert_eq!(hints.other_orders(&hints).count(), 0);
+        // A loop before both goes round more often.
+        let mut shifted = hints.clone();
+        let shift = |thread, tick| Decision::Shift {
+            process: 2,
+            thread,
+            tick,
+            by: -3,
+        };
+        shifted.decide(shift(1, 20));
+        shifted.decide(shift(2, 22));
+        let sooner = order_of((1, 17, 0x4010), (2, 21, 0x4020));
+        assert_eq!(shifted.orders(2).collect::<Vec<_>>(), [&sooner]);
+        // As it was without a decision.
+        hints.decide(Decision::Order(order.reversed()));
+        assert_eq!(hints, none);
+    }
 
     #[test]
     fn hints_survive_their_text() {
@@ -133,16 +307,15 @@ mod tests {
             (1, What::Moment(3), 1 << 60),
             (0, What::Event(0), 1),
         ] {
-            let process = 2;
-            hints.decide(
-                Place {
-                    process,
-                    thread,
-                    what,
-                },
-                value,
-            );
+            let place = Place {
+                process: 2,
+                thread,
+                what,
+            };
+            hints.decide(Decision::Value(place, value));
         }
+        let order = order_of((1, 20, 0x4010), (2, u64::MAX, 0x4020));
+        hints.decide(Decision::Order(order));
         assert_eq!(Hints::from_text(&hints.to_text()), Some(hints.clone()));
         assert_eq!(Hints::from_text(""), Some(Hints::default()));
         assert_eq!(hints.at(2, 0, What::Way(7)), Some(0));
@@ -170,7 +343,15 @@ mod tests {
 
     #[test]
     fn other_words_are_no_hints() {
-        for text in ["1", "1.2.w.3", "1.2.x.3.4", "1.2.w.3.4.5", "a.2.w.3.4"] {
+        for text in [
+            "1",
+            "1.2.w.3",
+            "1.2.x.3.4",
+            "1.2.w.3.4.5",
+            "a.2.w.3.4",
+            "1.2.a.3.4.5.6",
+            "1.2.a.3.4.5.6.7.8",
+        ] {
             assert_eq!(Hints::from_text(text), None, "{text}");
         }
     }

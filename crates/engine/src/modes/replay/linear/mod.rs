@@ -8,6 +8,7 @@
 
 pub mod advance;
 
+mod access_waits;
 mod bound;
 pub mod disagreement;
 pub mod due;
@@ -15,6 +16,8 @@ pub mod exact_turns;
 mod first_moments;
 pub mod hints;
 mod neighbours;
+mod next_thread;
 pub mod path;
 pub mod search;
+mod turned_races;
 pub mod wanted;

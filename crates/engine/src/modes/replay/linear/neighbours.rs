@@ -1,12 +1,10 @@
-//! The neighbouring orders of a failed attempt: the decisions that a search may add to it, after a disagreement or for a
-//! race. A function of its arguments. Must never know which orders were tried.
+//! The neighbouring orders of a failed attempt: the decisions that a search may add to it after a disagreement. A function of its arguments. Must never know which orders were tried.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
 
 use super::hints::{Hints, Place, What};
 use super::path::{Path, Way};
-use crate::guide::races::{Race, RaceAccess};
 use crate::guide::trials::Disagreement;
 
 /// Operations before a disagreement that may have come on the wrong side of another one.
@@ -23,68 +21,8 @@ const BESIDE: usize = 4;
 /// Threads that ended before a disagreement which may have ended later.
 const ENDED: usize = 3;
 
-/// Decisions to be added to those of an attempt.
-pub type NewDecisions = Vec<(Place, u64)>;
-
-/// Orders in which a thread goes round a loop as often as in the recording before it sees a value that another one has
-/// stored: it saw that at a tick too soon or too late by as many ticks as it is from its event. The most promising
-/// comes last.
-pub fn seen_later(
-    at: &Disagreement,
-    race: &Race,
-    threads: &BTreeMap<u32, Path>,
-) -> Vec<NewDecisions> {
-    let place = |thread, moments| Place {
-        process: at.process,
-        thread,
-        what: What::Way(moments),
-    };
-    let missing = at.recorded.wrapping_sub(at.ticks) as i64;
-    let seen = race.second.tick.saturating_add_signed(missing);
-    let (Some(reads), Some(stores)) = (threads.get(&at.thread), threads.get(&race.first.thread))
-    else {
-        return Vec::new();
-    };
-    if missing == 0 {
-        return Vec::new();
-    }
-    let moments = reads.at_tick(seen).min(at.moments);
-    let later = (place(at.thread, moments), seen);
-    let moments = stores.at_tick(race.first.tick);
-    let stored = (place(race.first.thread, moments), race.first.tick + 1);
-    vec![vec![later, stored], vec![later]]
-}
-
-/// Orders in which a race comes out the other way, the most promising last: the first thread goes no further than
-/// to its access, and the other one comes there at once.
-pub fn turned_around(
-    process: u32,
-    race: &Race,
-    threads: &BTreeMap<u32, Path>,
-) -> Vec<NewDecisions> {
-    let decision = |access: &RaceAccess, behind: u64| {
-        let place = |moments| Place {
-            process,
-            thread: access.thread,
-            what: What::Way(moments),
-        };
-        let path = threads.get(&access.thread)?;
-        let moments = path.at_tick(access.tick);
-        let way = path.way(moments);
-        // Within one tick only a decision behind it is early.
-        let until = match way.until.0 > way.from.0 {
-            true => way.until.0.max(access.tick),
-            false => access.tick + 1,
-        };
-        Some((place(moments), (access.tick + behind).min(until)))
-    };
-    // A call's accesses happen with its event.
-    let late = decision(&race.first, 0).filter(|_| race.first.call.is_none());
-    let early = decision(&race.second, 1).filter(|_| race.second.call.is_none());
-    let alone = [early, late].into_iter().flatten().map(|one| vec![one]);
-    let both = late.zip(early).map(|(late, early)| vec![late, early]);
-    alone.chain(both).collect()
-}
+/// Values to be added to the decisions of an attempt.
+pub type NewValues = Vec<(Place, u64)>;
 
 /// Neighbouring orders of a thread that left the recording on a way.
 pub fn changes(
@@ -92,7 +30,7 @@ pub fn changes(
     at: &Disagreement,
     way: Way,
     threads: &BTreeMap<u32, Path>,
-) -> VecDeque<NewDecisions> {
+) -> VecDeque<NewValues> {
     let place = |thread, what| Place {
         process: at.process,
         thread,
@@ -120,7 +58,7 @@ pub fn changes(
     let later = |thread, event: Vec<u64>, moment| {
         let event = event.into_iter().map(What::Event);
         let decision = event.map(|what| (place(thread, what), moment + 1));
-        decision.collect::<NewDecisions>()
+        decision.collect::<NewValues>()
     };
     // It came to its call before the end of the thread that it follows there, which took longer than it seems.
     if let Some((ended, came)) = path.followed(at.moments)
@@ -241,7 +179,7 @@ mod tests {
     use super::*;
 
     /// What is tried for thread 0, which left the recording behind its first moment.
-    fn tried(threads: [&[(u64, u64)]; 2]) -> Vec<NewDecisions> {
+    fn tried(threads: [&[(u64, u64)]; 2]) -> Vec<NewValues> {
         let threads: BTreeMap<u32, Path> = (0..)
             .zip(threads)
             .map(|(i, moments)| {

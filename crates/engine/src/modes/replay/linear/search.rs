@@ -6,20 +6,33 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::hints::Hints;
-use super::neighbours::{NewDecisions, changes, seen_later, turned_around};
+use super::hints::{AccessesInOrder, Decision, Hints};
+use super::neighbours::{NewValues, changes};
 use super::path::Paths;
+use super::turned_races::{preemptions, reversed, seen_later, seen_later_exactly, turned_around};
 use crate::guide::races::Race;
 use crate::guide::trials::Disagreement;
 
 /// Most attempts.
 pub const MOST: u32 = 128;
 
-/// Races before a disagreement that are turned around.
+/// Races before a disagreement that are turned around to a tick.
 const RACES: usize = 6;
+
+/// Ticks from an event that a loop may have been left too soon or too late by, as the first guess.
+const NEAR: u64 = 16;
 
 /// Attempts that end at one place before it is the turn of others, which agree for less long.
 const CROWD: usize = 24;
+
+/// So many changes of an attempt are tried before those of one with a decision more.
+const BREADTH: usize = 8;
+
+/// Decisions that an attempt counts more for if its last one is of ticks and has changed nothing that can be seen.
+const STALE: usize = 3;
+
+/// Attempts at one place whose races are looked at.
+const LOOKS: usize = 8;
 
 /// A failed attempt.
 struct FailedOrder {
@@ -27,8 +40,32 @@ struct FailedOrder {
     at: Disagreement,
     /// When the thread that left the recording should have come to its next moment: so far the attempt agreed.
     agreed: u64,
-    /// Decisions that have not been tried from here, the most promising first.
-    changes: VecDeque<NewDecisions>,
+    /// Decisions to be tried from here, the most promising first.
+    changes: VecDeque<Vec<Decision>>,
+    /// How many of them have been tried.
+    tried: usize,
+    /// Events of all threads before it failed.
+    events: u64,
+    /// Its races are looked at.
+    is_looked_at: bool,
+    /// Its last decision is one of ticks, and has changed nothing that can be seen.
+    is_stale: bool,
+    /// The races in which it found accesses in this order, reversed, the last one last.
+    races: Vec<AccessesInOrder>,
+}
+
+impl FailedOrder {
+    /// The less, the more promising are the changes from this one on, of attempts that agreed for equally long.
+    fn rank(&self, change: usize) -> usize {
+        let stale = if self.is_stale { STALE } else { 0 };
+        self.hints.count() + change / BREADTH + stale
+    }
+}
+
+fn decisions(values: NewValues) -> Vec<Decision> {
+    let each = values.into_iter();
+    each.map(|(place, value)| Decision::Value(place, value))
+        .collect()
 }
 
 /// A search.
@@ -52,24 +89,69 @@ impl Search {
         furthest.map_or_else(Hints::default, |attempt| attempt.hints.clone())
     }
 
-    /// An attempt with these hints has failed. Whether it agreed for longer than all before.
-    pub fn failed(&mut self, hints: Hints, at: &Disagreement, paths: &Paths) -> bool {
+    /// An attempt with these hints has failed, behind so many events of all threads. Whether its races are to be looked at:
+    /// it agreed for longer than all before, or left the recording in another way than those that agreed for as long, or
+    /// when other threads had come further.
+    pub fn failed(&mut self, hints: Hints, at: &Disagreement, events: u64, paths: &Paths) -> bool {
         let none = BTreeMap::new();
         let threads = paths.get(&at.process).unwrap_or(&none);
         let way = threads.get(&at.thread).map(|path| path.way(at.moments));
         self.tried.insert(hints.clone());
         let agreed = way.map_or(0, |way| way.until.1);
-        let is_furthest = self.failed.iter().all(|other| other.agreed < agreed);
-        self.failed.push(FailedOrder {
+        let ways = self.ways_out(agreed);
+        let is_news = !ways.contains(&way_out(at));
+        let further = self.failed.iter().any(|other| other.agreed > agreed);
+        let there = self.failed.iter().filter(|other| other.agreed == agreed);
+        let looks = there.clone().filter(|other| other.is_looked_at).count();
+        let is_later = there.map(|other| other.events).max() < Some(events);
+        let is_looked_at = (is_news || is_later) && !further && looks < LOOKS;
+        // Two orders may have to be turned around before anything can be seen of it.
+        let races = match is_news {
+            true => None,
+            false => self.inherited(&hints),
+        };
+        let mut order = FailedOrder {
             at: *at,
             agreed,
-            changes: way.map_or_else(VecDeque::new, |way| changes(&hints, at, way, threads)),
+            changes: way.map_or_else(VecDeque::new, |way| {
+                let changes = changes(&hints, at, way, threads);
+                changes.into_iter().map(decisions).collect()
+            }),
             hints,
-        });
-        is_furthest
+            tried: 0,
+            events,
+            is_looked_at,
+            is_stale: !is_news && races.is_none(),
+            races: races.unwrap_or_default(),
+        };
+        for race in &order.races {
+            order.changes.push_front(vec![Decision::Order(*race)]);
+        }
+        self.failed.push(order);
+        is_looked_at
     }
 
-    /// Races of the last attempt: to turn each around comes before all else, the last race first.
+    /// The races of the attempt that these decisions go on from, if all that comes to it is orders of its races.
+    fn inherited(&self, hints: &Hints) -> Option<Vec<AccessesInOrder>> {
+        let with_races = self.failed.iter().rev().filter(|o| !o.races.is_empty());
+        let from = with_races
+            .filter(|other| hints.differences(&other.hints).next().is_none())
+            .find(|other| {
+                let mut more = other.hints.other_orders(hints);
+                more.all(|order| other.races.contains(order))
+            })?;
+        let is_left = |race: &&AccessesInOrder| hints.orders(race.process).all(|o| o != *race);
+        Some(from.races.iter().filter(is_left).copied().collect())
+    }
+
+    /// How attempts that agreed for so long have left the recording.
+    fn ways_out(&self, agreed: u64) -> BTreeSet<(u32, u64, u64, u64)> {
+        let there = self.failed.iter().filter(|other| other.agreed == agreed);
+        there.map(|other| way_out(&other.at)).collect()
+    }
+
+    /// Races of the last attempt: to turn each around comes before all else, the last race first, and before that
+    /// what takes one preemption; a thread that is a few ticks from its event first goes round a loop again.
     pub fn raced(&mut self, races: &[Race], paths: &Paths) {
         let Some(last) = self.failed.last_mut() else {
             return;
@@ -80,14 +162,27 @@ impl Search {
         };
         for race in races.iter().rev().take(RACES).rev() {
             for change in turned_around(at.process, race, threads) {
-                last.changes.push_front(change);
+                last.changes.push_front(decisions(change));
             }
         }
         let reads = |race: &&Race| race.second.thread == at.thread && !race.second.writes;
         if let Some(race) = races.iter().rfind(reads) {
             for change in seen_later(&at, race, threads) {
-                last.changes.push_front(change);
+                last.changes.push_front(decisions(change));
             }
+        }
+        let reversed = races.iter().filter_map(|race| reversed(at.process, race));
+        last.races = reversed.chain(preemptions(at.process, races)).collect();
+        let orders = last.races.iter().map(|order| vec![Decision::Order(*order)]);
+        let later = races.iter().filter(reads);
+        let later = later.filter_map(|race| seen_later_exactly(&at, race));
+        let near = at.recorded.abs_diff(at.ticks) <= NEAR;
+        let (promising, others): (Vec<_>, Vec<_>) = match near {
+            true => (later.collect(), orders.collect()),
+            false => (orders.collect(), later.collect()),
+        };
+        for change in others.into_iter().chain(promising) {
+            last.changes.push_front(change);
         }
     }
 
@@ -102,193 +197,53 @@ impl Search {
         crowds
     }
 
-    /// The decisions to try next, and those to try if none of them agrees for longer: at most so many.
+    /// The decisions to try next, and those to try if none of them agrees for longer: at most so many. From the attempt that
+    /// agreed for longest, with the fewest decisions, unless many have ended where it did.
     #[must_use]
-    pub fn ahead(&self, count: usize) -> Vec<Hints> {
+    pub fn ahead(&mut self, count: usize) -> Vec<Hints> {
         let crowds = self.crowds();
-        let mut all: Vec<&FailedOrder> = self.failed.iter().collect();
-        all.sort_by_key(|a| (crowds[&a.agreed], Reverse(a.agreed), a.hints.count()));
         let mut next: Vec<Hints> = Vec::new();
-        for (order, change) in all
-            .iter()
-            .flat_map(|a| a.changes.iter().map(move |c| (a, c)))
-        {
+        let mut taken: Vec<usize> = self.failed.iter().map(|order| order.tried).collect();
+        while next.len() < count {
+            let left = self.failed.iter().zip(&taken).enumerate();
+            let left = left.filter(|(_, (order, taken))| **taken < order.changes.len());
+            let best = left.min_by_key(|(_, (order, taken))| {
+                let agreed = Reverse(order.agreed);
+                (crowds[&order.agreed], agreed, order.rank(**taken))
+            });
+            let Some((place, (order, &change))) = best else {
+                break;
+            };
             let mut hints = order.hints.clone();
-            for (place, value) in change {
-                hints.decide(*place, *value);
+            let change_to = &order.changes[change];
+            change_to
+                .iter()
+                .for_each(|decision| hints.decide(*decision));
+            taken[place] += 1;
+            let is_known = self.tried.contains(&hints);
+            if is_known && self.failed[place].tried == change {
+                self.failed[place].tried += 1;
             }
-            if !self.tried.contains(&hints) && !next.contains(&hints) {
+            if !is_known && !next.contains(&hints) {
                 next.push(hints);
-                if next.len() == count {
-                    break;
-                }
             }
         }
         next
     }
 
-    /// The decisions to try next: from the attempt that agreed for longest, with the fewest decisions, unless many
-    /// have ended where it did; `None` if
-    /// nothing is left to be tried, or too much has been.
+    /// The decisions to try next; `None` if nothing is left to be tried, or too much has been.
     pub fn next(&mut self) -> Option<Hints> {
-        if self.attempts() >= MOST {
-            return None;
-        }
-        let crowds = self.crowds();
-        loop {
-            let left = self.failed.iter_mut().filter(|a| !a.changes.is_empty());
-            let best =
-                left.min_by_key(|a| (crowds[&a.agreed], Reverse(a.agreed), a.hints.count()))?;
-            let mut hints = best.hints.clone();
-            for (place, value) in best.changes.pop_front()? {
-                hints.decide(place, value);
-            }
-            if !self.tried.contains(&hints) {
-                return Some(hints);
-            }
+        match self.attempts() {
+            MOST.. => None,
+            _ => self.ahead(1).pop(),
         }
     }
+}
+
+/// How an attempt has left the recording.
+fn way_out(at: &Disagreement) -> (u32, u64, u64, u64) {
+    (at.thread, at.ticks, at.ops, at.events)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::hints::What;
-    use super::super::path::Path;
-    use super::*;
-    use crate::guide::races::RaceAccess;
-
-    /// Two threads, each with a moment every 100 cycles and 10 ticks; the second one 50 cycles later.
-    fn paths() -> Paths {
-        let path = |late| Path::with((0..9).map(|i| (10 * i, 100 * i + late, 100 * i + late)));
-        let threads = [(0, path(0)), (1, path(50))];
-        Paths::from([(0, threads.into_iter().collect())])
-    }
-
-    fn disagreement(moments: u64) -> Disagreement {
-        Disagreement {
-            process: 0,
-            thread: 0,
-            moments,
-            ops: 0,
-            ticks: 10 * moments - 3,
-            recorded: 10 * moments,
-            events: moments,
-        }
-    }
-
-    #[test]
-    fn no_order_is_tried_twice_and_not_too_many() {
-        let (paths, mut search) = (paths(), Search::default());
-        let (mut hints, mut seen) = (Hints::default(), BTreeSet::new());
-        loop {
-            assert!(seen.insert(hints.clone()), "{hints:?}");
-            search.failed(hints, &disagreement(3), &paths);
-            match search.next() {
-                Some(next) => hints = next,
-                None => break,
-            }
-        }
-        assert!(
-            seen.len() > 10 && seen.len() <= MOST as usize,
-            "{}",
-            seen.len()
-        );
-    }
-
-    #[test]
-    fn the_search_goes_on_from_the_attempt_that_came_furthest() {
-        let (paths, mut search) = (paths(), Search::default());
-        search.failed(Hints::default(), &disagreement(3), &paths);
-        let first = search.next().expect("neighbours");
-        assert_eq!(first.at(0, 0, What::Way(3)), Some(20), "late");
-        search.failed(first.clone(), &disagreement(5), &paths);
-        let second = search.next().expect("neighbours");
-        assert_eq!(second.at(0, 0, What::Way(3)), Some(20));
-        assert_eq!(second.at(0, 0, What::Way(5)), Some(40));
-        // One that fails sooner is left again.
-        search.failed(second, &disagreement(2), &paths);
-        let third = search.next().expect("neighbours");
-        assert_eq!(third.at(0, 0, What::Way(5)), Some(50), "early");
-        assert_eq!(third.at(0, 0, What::Way(2)), None);
-    }
-
-    #[test]
-    fn a_place_from_which_nothing_goes_on_is_left() {
-        let (paths, mut search) = (paths(), Search::default());
-        search.failed(Hints::default(), &disagreement(3), &paths);
-        let mut hints = search.next().expect("neighbours");
-        for _ in 0..CROWD {
-            search.failed(hints, &disagreement(5), &paths);
-            hints = search.next().expect("neighbours");
-        }
-        assert_eq!(hints.count(), 1, "from the first one again: {hints:?}");
-        assert_eq!(hints.at(0, 0, What::Way(5)), None);
-    }
-
-    #[test]
-    fn what_comes_next_is_known_ahead() {
-        let (paths, mut search) = (paths(), Search::default());
-        search.failed(Hints::default(), &disagreement(3), &paths);
-        let ahead = search.ahead(5);
-        assert_eq!(ahead.len(), 5);
-        for hints in ahead {
-            let next = search.next();
-            assert_eq!(next.as_ref(), Some(&hints));
-            search.failed(hints, &disagreement(2), &paths);
-        }
-    }
-
-    fn access(thread: u32, tick: u64, writes: bool) -> RaceAccess {
-        RaceAccess {
-            thread,
-            event: 0,
-            tick,
-            pc: 1,
-            addr: 64,
-            size: 4,
-            writes,
-            call: None,
-        }
-    }
-
-    #[test]
-    fn the_last_race_is_turned_around_first() {
-        let race = |first, second| Race {
-            first: access(0, first, true),
-            second: access(1, second, true),
-            count: 1,
-        };
-        let (paths, mut search) = (paths(), Search::default());
-        search.failed(Hints::default(), &disagreement(3), &paths);
-        search.raced(&[race(12, 13), race(24, 25)], &paths);
-        let first = &search.ahead(1)[0];
-        assert_eq!(first.at(0, 0, What::Way(3)), Some(24));
-        assert_eq!(first.at(0, 1, What::Way(3)), Some(26));
-    }
-
-    #[test]
-    fn a_loop_goes_on_for_as_long_as_in_the_recording() {
-        let race = Race {
-            first: access(1, 24, true),
-            second: access(0, 25, false),
-            count: 1,
-        };
-        let (paths, mut search) = (paths(), Search::default());
-        // Three ticks too soon.
-        search.failed(Hints::default(), &disagreement(3), &paths);
-        search.raced(&[race], &paths);
-        let ahead = search.ahead(2);
-        assert_eq!(ahead[0].at(0, 0, What::Way(3)), Some(28));
-        assert_eq!(ahead[0].at(0, 1, What::Way(3)), None);
-        assert_eq!(ahead[1].at(0, 1, What::Way(3)), Some(25));
-    }
-
-    #[test]
-    fn a_thread_that_is_told_wrong_is_not_searched() {
-        let mut search = Search::default();
-        let mut at = disagreement(3);
-        at.process = 7;
-        search.failed(Hints::default(), &at, &paths());
-        assert_eq!(search.next(), None);
-    }
-}
+mod tests;

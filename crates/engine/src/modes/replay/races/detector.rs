@@ -62,6 +62,14 @@ impl Detector {
         }
     }
 
+    /// One that learns, to which each pair of accesses matters that races: the last races are complete.
+    pub fn of_pairs() -> Self {
+        Self {
+            learnt: Some(Learnt::of_pairs()),
+            ..Self::default()
+        }
+    }
+
     /// One that looks for orders of accesses.
     pub fn of_orders() -> Self {
         Self {
@@ -73,6 +81,7 @@ impl Detector {
     /// One of the same kind, for a new program.
     pub fn anew(&self, hints: &RaceHints) -> Self {
         match (&self.learnt, &self.orders) {
+            (Some(learnt), _) if learnt.wants_pairs() => Self::of_pairs(),
             (Some(_), _) => Self::learning(),
             (None, Some(_)) => Self::of_orders(),
             (None, None) => Self::new(hints),
@@ -267,6 +276,10 @@ impl Detector {
             self.look(touch, part, at);
         }
         match (self.synchronises_by(touch), touch.writes) {
+            // The filter does not tell instructions apart.
+            (false, _) if self.learnt.as_ref().is_some_and(Learnt::wants_pairs) => {
+                TouchOutcome::Acquired
+            }
             (false, _) => TouchOutcome::Known,
             (true, true) => {
                 self.use_words(touch, Use::Both);
@@ -317,6 +330,8 @@ impl Detector {
             event: at.event,
             place: touch.pc,
         };
+        let learnt = self.learnt.as_mut();
+        let pairs = learnt.map_or_else(Vec::new, |learnt| learnt.pairs(part.word, new, clock));
         let mut racing: Option<Made> = None;
         let mut tell = |old: Made| racing = Some(racing.map_or(old, |one| preferred(one, old)));
         if self.shadow.add(part.word, new, clock, &mut tell) {
@@ -326,6 +341,9 @@ impl Detector {
             self.calls.insert(place_of_call(touch.pc, at.event), nr);
         }
         if let Some(old) = racing {
+            self.found(&old, &new, part.word, touch.call);
+        }
+        for old in pairs {
             self.found(&old, &new, part.word, touch.call);
         }
         Some((new, racing.is_some()))

@@ -3,13 +3,20 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
+use super::clock::VectorClock;
 use super::shadow::Part;
+use super::shadow_cell::Made;
 use crate::guide::races::Race;
 
 /// Most places.
 const MOST: usize = 4096;
 /// Races that are kept, the last ones.
 const LAST: usize = 64;
+
+/// Accesses to a word that are kept, the last ones, where each pair of them matters.
+const PER_WORD: usize = 16;
+/// Most words with such accesses.
+const WORDS: usize = 1 << 16;
 
 /// The places that a detector learns.
 #[derive(Default)]
@@ -22,9 +29,50 @@ pub struct Learnt {
     pub places: BTreeSet<u64>,
     /// The last races, one of each pair of places.
     pub last: VecDeque<Race>,
+    /// The last accesses by word, where each pair matters: of two reads in a row a write may come between them.
+    recent: Option<HashMap<u64, VecDeque<Made>>>,
 }
 
 impl Learnt {
+    /// One for which each pair of accesses matters.
+    pub fn of_pairs() -> Self {
+        Self {
+            recent: Some(HashMap::new()),
+            ..Self::default()
+        }
+    }
+
+    /// Whether each pair of accesses matters.
+    pub fn wants_pairs(&self) -> bool {
+        self.recent.is_some()
+    }
+
+    /// A thread with this clock makes an access to a word. Those before that it races with, the last one last.
+    pub fn pairs(&mut self, word: u64, new: Made, now: &VectorClock) -> Vec<Made> {
+        let Some(recent) = &mut self.recent else {
+            return Vec::new();
+        };
+        if recent.len() == WORDS && !recent.contains_key(&word) {
+            return Vec::new();
+        }
+        let there = recent.entry(word).or_default();
+        let races = |old: &&Made| {
+            old.thread != new.thread
+                && old.time > now.of(old.thread.into())
+                && old.mask & new.mask != 0
+                && old.writes | new.writes != 0
+        };
+        let racing = there.iter().filter(races).copied().collect();
+        let is_like =
+            |old: &Made| (old.thread, old.place, old.writes) == (new.thread, new.place, new.writes);
+        there.retain(|old| !is_like(old));
+        there.push_back(new);
+        if there.len() > PER_WORD {
+            there.pop_front();
+        }
+        racing
+    }
+
     /// Threads synchronise by these bytes.
     pub fn synchronises(&mut self, part: Part) {
         *self.sync.entry(part.word).or_default() |= part.mask;
@@ -39,6 +87,9 @@ impl Learnt {
     /// Other memory is there from now on.
     pub fn renew(&mut self, start: u64, end: u64) {
         self.sync.retain(|word, _| !(start..end).contains(word));
+        if let Some(recent) = &mut self.recent {
+            recent.retain(|word, _| !(start..end).contains(word));
+        }
     }
 
     /// An ordered instruction.

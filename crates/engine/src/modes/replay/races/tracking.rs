@@ -67,6 +67,14 @@ pub fn learn() -> Result<()> {
     begin_with(Detector::learning(), RaceHints::default())
 }
 
+/// Begins a search for the last races, whole.
+///
+/// # Errors
+/// As [`begin`].
+pub fn look_for_pairs() -> Result<()> {
+    begin_with(Detector::of_pairs(), RaceHints::default())
+}
+
 /// Begins a search for orders of accesses.
 ///
 /// # Errors

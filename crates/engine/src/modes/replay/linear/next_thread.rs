@@ -1,0 +1,142 @@
+//! The thread that goes on first, of those of which each says when it is due. A function of its arguments.
+
+use std::collections::BTreeMap;
+
+/// When a thread goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Due {
+    /// At this moment, or when others need it before.
+    At(u64),
+    /// At this moment, even if others need it before.
+    NotBefore(u64),
+    /// When this thread has gone on, which should have been at this moment.
+    After(u32, u64),
+    /// At this moment, and before this thread goes on.
+    Ahead(u32, u64),
+    /// It has nothing left to do.
+    Never,
+}
+
+/// The thread that goes on first. One for which others wait is due when they are.
+pub fn first(dues: &BTreeMap<u32, Due>) -> Option<u32> {
+    let mut at: BTreeMap<u32, u64> = BTreeMap::new();
+    for (&slot, &due) in dues {
+        match due {
+            Due::At(moment) | Due::NotBefore(moment) | Due::Ahead(_, moment) => {
+                let there = at.entry(slot).or_insert(moment);
+                *there = moment.min(*there);
+            }
+            Due::After(thread, moment) => {
+                let mut awaited = thread;
+                // Each thread is passed once at most, or they wait for each other.
+                for _ in 0..dues.len() {
+                    match dues.get(&awaited) {
+                        Some(Due::After(next, _)) => awaited = *next,
+                        Some(Due::At(_) | Due::Ahead(..)) => {
+                            let there = at.entry(awaited).or_insert(moment);
+                            *there = moment.min(*there);
+                            break;
+                        }
+                        _ => break,
+                    }
+                }
+            }
+            Due::Never => {}
+        }
+    }
+    let first = at.into_iter().min_by_key(|&(slot, moment)| (moment, slot));
+    let (first, _) = first?;
+    // Two that are ahead of each other go in the order of their moments.
+    let ahead = dues
+        .iter()
+        .find(|(_, due)| matches!(due, Due::Ahead(other, _) if *other == first));
+    let is_ahead = matches!(dues.get(&first), Some(Due::Ahead(..)));
+    Some(ahead.filter(|_| !is_ahead).map_or(first, |(&slot, _)| slot))
+}
+
+/// Threads that wait for each other.
+pub(super) fn circle(dues: &BTreeMap<u32, Due>) -> Vec<u32> {
+    let next = |slot| match dues.get(&slot) {
+        Some(Due::After(thread, _)) => Some(*thread),
+        _ => None,
+    };
+    for &slot in dues.keys() {
+        let mut way = vec![slot];
+        while let Some(thread) = next(way[way.len() - 1]) {
+            if thread == slot {
+                return way;
+            }
+            if way.contains(&thread) {
+                break;
+            }
+            way.push(thread);
+        }
+    }
+    Vec::new()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn goes_first(dues: &[(u32, Due)]) -> Option<u32> {
+        first(&dues.iter().copied().collect())
+    }
+
+    #[test]
+    fn the_thread_that_was_there_first_goes_first() {
+        assert_eq!(goes_first(&[(0, Due::At(7)), (1, Due::At(5))]), Some(1));
+        assert_eq!(goes_first(&[(0, Due::At(5)), (1, Due::At(5))]), Some(0));
+        assert_eq!(goes_first(&[(0, Due::Never), (1, Due::At(5))]), Some(1));
+        assert_eq!(goes_first(&[(0, Due::Never)]), None);
+    }
+
+    #[test]
+    fn a_thread_that_others_wait_for_is_due_when_they_are() {
+        let dues = [(0, Due::After(2, 1)), (1, Due::At(5)), (2, Due::At(9))];
+        assert_eq!(goes_first(&dues), Some(2));
+        // Through a thread that waits itself.
+        let dues = [
+            (0, Due::After(1, 1)),
+            (1, Due::After(3, 8)),
+            (2, Due::At(5)),
+            (3, Due::At(9)),
+        ];
+        assert_eq!(goes_first(&dues), Some(3));
+        // But for one that a search lets wait.
+        let dues = [
+            (0, Due::After(2, 1)),
+            (1, Due::At(5)),
+            (2, Due::NotBefore(9)),
+        ];
+        assert_eq!(goes_first(&dues), Some(1));
+        // One that is not there yet cannot be waited for.
+        let dues = [(0, Due::After(7, 1)), (1, Due::At(5))];
+        assert_eq!(goes_first(&dues), Some(1));
+    }
+
+    #[test]
+    fn a_thread_comes_to_its_call_ahead_of_the_change_that_the_call_finds() {
+        let dues = [(0, Due::At(5)), (1, Due::Ahead(0, 9)), (2, Due::At(7))];
+        assert_eq!(goes_first(&dues), Some(1));
+        let dues = [(0, Due::At(5)), (1, Due::Ahead(2, 9)), (2, Due::At(7))];
+        assert_eq!(goes_first(&dues), Some(0));
+        let dues = [(0, Due::Ahead(1, 5)), (1, Due::Ahead(0, 4))];
+        assert_eq!(goes_first(&dues), Some(1));
+    }
+
+    #[test]
+    fn threads_that_wait_for_each_other_are_not_due() {
+        assert_eq!(
+            goes_first(&[(0, Due::After(1, 1)), (1, Due::After(0, 1))]),
+            None
+        );
+        let dues = [
+            (0, Due::After(1, 1)),
+            (1, Due::After(3, 1)),
+            (2, Due::Never),
+            (3, Due::After(1, 7)),
+        ];
+        assert_eq!(circle(&dues.into_iter().collect()), [1, 3]);
+    }
+}
