@@ -22,13 +22,9 @@ type BugSearch = fn(&Path, &Path) -> Result<u32, String>;
 
 const SEARCHES: [(&str, BugSearch); 2] = [("bugs", hunt), ("neighbours", explore)];
 
-/// Programs of which a run on all cores fails soon: data races alone, of which a sketch has no order.
-const SKETCHED: [&str; 4] = [
-    "between_stores_of_3",
-    "check_then_act",
-    "lost_update",
-    "torn_pair",
-];
+/// Programs of which a run on all cores fails soon: data races alone, of which a sketch has no order. They fail behind the
+/// ends of their threads: a thread that its program's end kills may lack its last stores.
+const SKETCHED: [&str; 3] = ["count_of_users", "lost_update", "same_number"];
 
 fn main() -> ExitCode {
     let args = relive_tests::arguments();
