@@ -2,8 +2,9 @@
 //! the guest faults there, as natively.
 //!
 //! Fragments grow from its start upwards, exit stubs, which are rarely executed, from its
-//! end downwards, but for a few bytes that a signal's handler may read behind code. Emitted code is never changed but for the displacement of a linkable
-//! branch and the first byte of a dead entry, until its unit is filled anew ([`crate::units`]).
+//! end downwards, but for a few bytes that a signal's handler may read behind code. Emitted code is
+//! never changed but for the displacement of a linkable branch and the first byte of a dead entry,
+//! until its unit is filled anew ([`crate::units`]).
 //!
 //! The free part is written through a second mapping of the same memory ([`crate::alias`]). The
 //! code around it, from a file of kept translations or from before a fork, is private to the

@@ -197,8 +197,8 @@ Run a program again and again under different schedules until it fails, and keep
 
 For tests that fail now and then. The first run has a fair schedule, each later one a chaotic \
 schedule with a new seed. It learns at which instructions threads meet in memory, and varies the \
-order of these accesses; with --mode sketch threads run on all cores, and pause there. A run fails if it ends with another exit status than 0, dies of a \
-signal, or does not end in time. Its recording is kept and becomes the latest; those of the \
+order of these accesses; with --mode sketch threads run on all cores, and pause there. A run fails \
+if it ends with another exit status than 0, dies of a signal, or does not end in time. Its recording is kept and becomes the latest; those of the \
 other runs are removed. The runs read an empty standard input, and their output is not shown: \
 replay the one that was kept to see it.";
 

@@ -1,7 +1,7 @@
 //! Pauses of threads that run at the same time, at places and for times that are drawn (`--chaos`): they bring out orders
 //! that are rare by themselves. A pause may come between any two instructions. Now and then, and often at its beginning, a
 //! thread goes by single instructions for a while, so that what takes nanoseconds takes as long as others need to come in
-//! between; in front of accesses to words in which threads meet ([`sampling`]) it pauses often.
+//! between; in front of accesses to words in which threads meet ([`crate::modes::serial::sampling`]) it pauses often.
 //!
 //! Must never change what a thread does, nor be logged: the recording is one that could have come about without.
 
@@ -91,8 +91,7 @@ impl Pauses {
         let mut threads = self.threads.lock().expect("no thread panics here");
         let thread = threads.entry(place).or_insert_with(|| {
             self.sampler.begin(task.index);
-            let (process, slot) = (u64::from(place.0), u64::from(place.1));
-            let mut rng = Rng::new(self.seed.0 ^ Rng::new(process << 32 | slot).word());
+            let mut rng = Rng::new(self.seed.nth(place.0).nth(place.1).0);
             PausingThread {
                 chaos: Chaos::new(Seed(rng.word())),
                 slow_steps: match self.slow_from.is_some_and(|first| task.index >= first) {
@@ -136,10 +135,6 @@ impl Pauses {
         })
     }
 
-    fn goes_slowly(&self, task: &Task, left: u64) {
-        self.with(task, |thread| thread.slow_steps = left);
-    }
-
     fn pause(&self, task: &Task, (low, high): (u32, u32)) {
         let time = self.with(task, |thread| {
             let time = Duration::from_nanos(thread.rng.octaves(low, high));
@@ -161,13 +156,17 @@ impl Pauses {
         self.with(task, |thread| thread.paused += begun.elapsed());
     }
 
-    /// Pauses in front of the next step, or does not.
-    fn pause_before_step(&self, task: &Task, meets: bool) {
+    /// Pauses in front of a slow step, behind which so many are left, or does not.
+    fn pause_before_step(&self, task: &Task, meets: bool, left: u64) {
         let (one_in, range) = match meets {
             true => (AT_MEETINGS, BETWEEN_PARTS),
             false => (PAUSES, BETWEEN_STEPS),
         };
-        if self.with(task, |thread| thread.rng.one_in(one_in)) {
+        let pauses = self.with(task, |thread| {
+            thread.slow_steps = left;
+            thread.rng.one_in(one_in)
+        });
+        if pauses {
             self.pause(task, range);
         }
     }
@@ -198,8 +197,7 @@ impl Pauses {
         for made in 1..=steps.count {
             if steps.slow {
                 let meets = meeting(shm, task, &self.sampler)?.is_some();
-                self.pause_before_step(task, meets);
-                self.goes_slowly(task, steps.count - made);
+                self.pause_before_step(task, meets, steps.count - made);
             }
             if let Stepped::Handled { flow, .. } = exits::step(task)? {
                 return Ok(flow);

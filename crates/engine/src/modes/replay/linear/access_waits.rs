@@ -81,21 +81,11 @@ impl AccessWaits {
 
 #[cfg(test)]
 mod tests {
-    use super::super::hints::InsnPlace;
     use super::*;
-
-    fn order(first: (u32, u64, u64), second: (u32, u64, u64)) -> AccessesInOrder {
-        let place = |(thread, tick, pc)| InsnPlace { thread, tick, pc };
-        AccessesInOrder {
-            process: 0,
-            first: place(first),
-            second: place(second),
-        }
-    }
 
     #[test]
     fn the_second_thread_waits_until_the_first_has_made_its_access() {
-        let orders = [order((1, 5, 100), (2, 7, 200))];
+        let orders = [AccessesInOrder::with(0, (1, 5, 100), (2, 7, 200))];
         let mut waits = AccessWaits::default();
         let mut stop = |thread, tick, pc| waits.stop(orders.iter(), (thread, tick, pc));
         assert_eq!(stop(0, 5, 100), None, "another thread");
@@ -112,7 +102,7 @@ mod tests {
 
     #[test]
     fn one_that_is_past_the_place_is_not_waited_for() {
-        let orders = [order((1, 5, 100), (2, 7, 200))];
+        let orders = [AccessesInOrder::with(0, (1, 5, 100), (2, 7, 200))];
         let mut waits = AccessWaits::default();
         assert_eq!(waits.stop(orders.iter(), (1, 6, 0)), None);
         assert_eq!(waits.stop(orders.iter(), (2, 7, 200)), None);
@@ -124,9 +114,9 @@ mod tests {
     #[test]
     fn of_several_orders_the_nearest_one_counts() {
         let orders = [
-            order((1, 5, 100), (2, 7, 200)),
-            order((1, 9, 100), (2, 6, 200)),
-            order((2, 7, 210), (1, 9, 300)),
+            AccessesInOrder::with(0, (1, 5, 100), (2, 7, 200)),
+            AccessesInOrder::with(0, (1, 9, 100), (2, 6, 200)),
+            AccessesInOrder::with(0, (2, 7, 210), (1, 9, 300)),
         ];
         let mut waits = AccessWaits::default();
         let mut stop = |thread, tick, pc| waits.stop(orders.iter(), (thread, tick, pc));

@@ -1,7 +1,7 @@
 //! Decisions of a search where moments alone led to a disagreement: how a thread goes from one moment to the
-//! next, on which side of another thread's operation its way to an operation lies, and which of two accesses comes first. Decisions are handed to a
-//! replay by the environment of its first host process. Must never make a replay believe anything: each event is
-//! checked with hints as without them.
+//! next, on which side of another thread's operation its way to an operation lies, and which of two accesses comes
+//! first. Decisions are handed to a replay by the environment of its first host process. Must never make a replay
+//! believe anything: each event is checked with hints as without them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -58,6 +58,17 @@ pub struct AccessesInOrder {
 }
 
 impl AccessesInOrder {
+    /// Of accesses by thread, tick and instruction.
+    #[cfg(test)]
+    pub fn with(process: u32, first: (u32, u64, u64), second: (u32, u64, u64)) -> Self {
+        let place = |(thread, tick, pc)| InsnPlace { thread, tick, pc };
+        Self {
+            process,
+            first: place(first),
+            second: place(second),
+        }
+    }
+
     /// The other order.
     #[must_use]
     pub fn reversed(self) -> Self {
@@ -261,18 +272,9 @@ fn order(process: &str, thread: &str, rest: &[&str]) -> Option<AccessesInOrder> 
 mod tests {
     use super::*;
 
-    fn order_of(first: (u32, u64, u64), second: (u32, u64, u64)) -> AccessesInOrder {
-        let place = |(thread, tick, pc)| InsnPlace { thread, tick, pc };
-        AccessesInOrder {
-            process: 2,
-            first: place(first),
-            second: place(second),
-        }
-    }
-
     #[test]
     fn accesses_have_one_order() {
-        let order = order_of((1, 20, 0x4010), (2, 21, 0x4020));
+        let order = AccessesInOrder::with(2, (1, 20, 0x4010), (2, 21, 0x4020));
         let mut hints = Hints::default();
         hints.decide(Decision::Order(order));
         assert_eq!(hints.orders(2).collect::<Vec<_>>(), [&order]);
@@ -290,7 +292,7 @@ mod tests {
         };
         shifted.decide(shift(1, 20));
         shifted.decide(shift(2, 22));
-        let sooner = order_of((1, 17, 0x4010), (2, 21, 0x4020));
+        let sooner = AccessesInOrder::with(2, (1, 17, 0x4010), (2, 21, 0x4020));
         assert_eq!(shifted.orders(2).collect::<Vec<_>>(), [&sooner]);
         // As it was without a decision.
         hints.decide(Decision::Order(order.reversed()));
@@ -314,7 +316,7 @@ mod tests {
             };
             hints.decide(Decision::Value(place, value));
         }
-        let order = order_of((1, 20, 0x4010), (2, u64::MAX, 0x4020));
+        let order = AccessesInOrder::with(2, (1, 20, 0x4010), (2, u64::MAX, 0x4020));
         hints.decide(Decision::Order(order));
         assert_eq!(Hints::from_text(&hints.to_text()), Some(hints.clone()));
         assert_eq!(Hints::from_text(""), Some(Hints::default()));
