@@ -69,6 +69,11 @@ enum End {
 /// # Errors
 /// Any failure of Relive.
 pub fn execute(args: &HuntArgs) -> Result<EndStatus, Failure> {
+    if args.mode == RecordMode::Coherence {
+        return Err(Failure::unsupported(
+            "a hunt with all accesses to memory in order: hunt with --mode sketch, or without --mode",
+        ));
+    }
     supervisor::find_program(args.guest.program(), args.guest.args())?;
     let shard = match args.results {
         Some(_) => Shard::find(args.shard)?,

@@ -131,6 +131,9 @@ fn threads_ran(manifest: &Manifest, is_exact: bool) -> String {
     };
     let exact = match is_exact {
         true => "their order has been found: replays are exact",
+        false if manifest.recorder == Recorder::Coherence => {
+            "all accesses to memory in order: the first replay is exact, and finds the turns"
+        }
         false => "inexact until a replay has found their order",
     };
     format!("on all cores{ordered}; {exact}")

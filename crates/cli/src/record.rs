@@ -22,22 +22,40 @@ const WINDOW: Duration = Duration::from_secs(30);
 /// Bytes of all of them, about.
 const MOST: u64 = 1 << 30;
 
+/// Refuses what a recording whose threads run at the same time cannot do.
+fn refuse_together(args: &RecordArgs) -> Result<(), Failure> {
+    let mode = match args.mode {
+        RecordMode::Serial => return Ok(()),
+        RecordMode::Sketch => "sketch",
+        RecordMode::Coherence => "coherence",
+    };
+    let refused = |what: &str, option: &str| {
+        Err(Failure::unsupported(format!(
+            "{what} whose threads run at the same time: leave out --mode {mode}, or {option}"
+        )))
+    };
+    if args.index.is_some() {
+        return refused("session images of a program", "--index");
+    }
+    if args.flight.is_some() {
+        return refused("the last part of a recording", "--flight");
+    }
+    if args.mode == RecordMode::Coherence && args.chaos.is_some() {
+        return refused(
+            "pauses, with all accesses to memory in order, of a program",
+            "--chaos (or use --mode sketch)",
+        );
+    }
+    Ok(())
+}
+
 /// Records a program; ends as it ended.
 ///
 /// # Errors
 /// Any failure of Relive.
 pub fn execute(args: &RecordArgs) -> Result<EndStatus, Failure> {
     let guest = &args.guest;
-    if args.mode == RecordMode::Sketch && args.index.is_some() {
-        return Err(Failure::unsupported(
-            "session images while threads run at the same time: leave out --mode sketch, or --index",
-        ));
-    }
-    if args.mode == RecordMode::Sketch && args.flight.is_some() {
-        return Err(Failure::unsupported(
-            "the last part of a recording whose threads run at the same time: leave out --mode sketch, or --flight",
-        ));
-    }
+    refuse_together(args)?;
     // A mistyped name must not leave an empty recording behind.
     supervisor::find_program(guest.program(), guest.args())?;
     let place = match &args.output {

@@ -48,6 +48,8 @@ pub(crate) enum ExitKind {
     Watch,
     /// The ordered instruction at `pc` has to wait for other threads.
     Ordered,
+    /// The instruction at `pc` accesses memory that the thread has to ask for.
+    Permission,
     /// A single step arrived at `pc`.
     Step,
     /// A single step arrived at `pc` by way of a tick site.
@@ -68,7 +70,7 @@ pub(crate) enum ExitKind {
 
 impl ExitKind {
     /// All kinds, by their number.
-    pub(crate) const ALL: [Self; 28] = [
+    pub(crate) const ALL: [Self; 29] = [
         Self::MissEven,
         Self::MissOdd,
         Self::Link,
@@ -89,6 +91,7 @@ impl ExitKind {
         Self::Breakpoint,
         Self::Watch,
         Self::Ordered,
+        Self::Permission,
         Self::Step,
         Self::StepTicked,
         Self::StepJump,

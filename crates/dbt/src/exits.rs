@@ -44,6 +44,24 @@ impl Exits {
         exit.stub
     }
 
+    /// Adds an exit with a stub of its own, which does `before` first; that may also go back to code at a known place.
+    /// Returns the stub's cache address.
+    pub(crate) fn add_at(&mut self, mut exit: Exit, before: impl Fn(&mut Asm)) -> u32 {
+        let word = self.all.next() as u32;
+        // Once to know its length.
+        self.stub.start(0);
+        before(&mut self.stub);
+        self.stub.exit(word);
+        let at = self.cache.reserve_cold(self.stub.buf.len() as u32);
+        self.stub.start(at);
+        before(&mut self.stub);
+        self.stub.exit(word);
+        self.cache.write(at, &self.stub.buf);
+        exit.stub = at;
+        self.all.push(ExitRecord::of(&exit));
+        at
+    }
+
     /// Adds the end of a budget on the way to `pc`, which has no number: the exit describes itself
     /// ([`crate::behind`]). Its entry is still to be told by [`Exits::tell_entry`].
     pub(crate) fn add_budget(

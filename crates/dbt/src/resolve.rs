@@ -106,6 +106,7 @@ impl Translator {
             ExitKind::Breakpoint => Stop::Breakpoint { pc },
             ExitKind::Watch => Stop::Watch { pc },
             ExitKind::Ordered => Stop::Ordered { pc },
+            ExitKind::Permission => Stop::Permission { pc },
             ExitKind::Syscall => {
                 // No look ahead needed: it ends at every instruction that is not copied.
                 ctx.rip = exit.pc;

@@ -63,7 +63,7 @@ pub struct Stats {
 }
 
 /// Reasons of exits: kinds of exits that mean the same to a reader share one.
-const REASONS: [&str; 14] = [
+const REASONS: [&str; 15] = [
     "direct branch not linked yet",
     "indirect branch without a slot",
     "indirect branch to another's slot",
@@ -78,6 +78,7 @@ const REASONS: [&str; 14] = [
     "breakpoint",
     "watched memory",
     "ordered instruction",
+    "line of memory to ask for",
 ];
 
 fn reason(kind: ExitKind) -> usize {
@@ -100,6 +101,7 @@ fn reason(kind: ExitKind) -> usize {
         ExitKind::Breakpoint => 11,
         ExitKind::Watch => 12,
         ExitKind::Ordered => 13,
+        ExitKind::Permission => 14,
     }
 }
 

@@ -86,6 +86,12 @@ pub enum Stop {
         /// The instruction.
         pc: GuestAddr,
     },
+    /// At an instruction that accesses lines of memory which the thread has to ask for first
+    /// ([`crate::Translator::set_permissions`]), not yet executed. Single steps pass it.
+    Permission {
+        /// The instruction.
+        pc: GuestAddr,
+    },
     /// A guest instruction faulted: signal information is in `ctx.fault`; its addresses of code
     /// (for SIGILL, SIGFPE, SIGTRAP) lie in the cache and have to be replaced by `pc`.
     Fault {

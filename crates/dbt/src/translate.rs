@@ -31,7 +31,7 @@ const MOST_BYTES: u32 = u16::MAX as u32;
 const MARKS: u32 = 8;
 
 /// Most exits of an instruction, with those of passes, or of an entry.
-const EXITS: u32 = 6;
+const EXITS: u32 = 8;
 
 impl Translator {
     /// Translates a fragment at `pc`, with entry `kind` in line. Returns its number.

@@ -282,6 +282,18 @@ impl Translator {
         Ok(())
     }
 
+    /// Switches the looks at permissions ([`relive_host::permissions`]) before accesses to memory. Each thread that enters
+    /// the cache has a table then. No thread may be in the cache.
+    ///
+    /// # Errors
+    /// As [`Translator::flush`].
+    pub fn set_permissions(&mut self, on: bool) -> Result<(), Error> {
+        if self.passes.permit.set(on) {
+            self.flush()?;
+        }
+        Ok(())
+    }
+
     /// Whether a translation depends on any byte of `start..end`.
     #[must_use]
     pub fn has_code(&self, start: GuestAddr, end: GuestAddr) -> bool {

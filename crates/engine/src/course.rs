@@ -15,12 +15,15 @@ pub struct Course {
     last: u64,
     /// When the call at hand began; 0: none has.
     began: u64,
+    /// Ticks have moments too.
+    ticks: bool,
 }
 
 impl Course {
-    /// Of a thread that begins.
-    pub fn new(company: &'static AtomicBool) -> Self {
+    /// Of a thread that begins; `ticks`: whether there are moments of ticks.
+    pub fn new(company: &'static AtomicBool, ticks: bool) -> Self {
         Self {
+            ticks,
             company,
             last: 0,
             began: 0,
@@ -54,7 +57,7 @@ impl Course {
     /// The moment of the thread's next event (`event`), or of the tick that it stands at; none while there is
     /// no other thread.
     pub fn moment(&mut self, event: bool) -> Option<Kind<'static>> {
-        if !self.company.load(Ordering::Relaxed) {
+        if !(event || self.ticks) || !self.company.load(Ordering::Relaxed) {
             return None;
         }
         let end = now();
@@ -93,13 +96,25 @@ pub enum Note {
         thread: u32,
         op: u64,
     },
+    /// It gives lines of memory up in front of its next event, or of the instruction at `pc` behind the tick.
+    Mark { event: bool, ticks: u64, pc: u64 },
+    /// Its next event, or what it does behind the tick, comes after a mark of another thread; 0: after its end.
+    Behind {
+        event: bool,
+        ticks: u64,
+        thread: u32,
+        mark: u64,
+    },
 }
 
 impl Note {
     /// The tick that it names.
     pub fn ticks(&self) -> Option<u64> {
         match *self {
-            Self::Moment { ticks, .. } | Self::Edge { ticks, .. } => Some(ticks),
+            Self::Moment { ticks, .. }
+            | Self::Edge { ticks, .. }
+            | Self::Mark { ticks, .. }
+            | Self::Behind { ticks, .. } => Some(ticks),
             Self::Written { .. } => None,
         }
     }
@@ -137,6 +152,17 @@ impl Clock {
                 at,
                 thread,
                 op,
+            },
+            Kind::Mark { event, pc } => Note::Mark { event, ticks, pc },
+            Kind::Behind {
+                event,
+                thread,
+                mark,
+            } => Note::Behind {
+                event,
+                ticks,
+                thread,
+                mark,
             },
             Kind::Checksum { value, .. } => Note::Written { sum: value },
             _ => return None,

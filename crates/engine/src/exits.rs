@@ -95,7 +95,7 @@ pub fn handle(task: &mut Task, stop: Stop) -> Result<Flow> {
             deliver::fault(task, &fault_info(libc::SIGSEGV, SI_KERNEL, 0), (TRAP_GP, 0))
         }
         Stop::CacheFull { .. } => {
-            let _quiet = task.quiesce();
+            let _quiet = task.quiesce(false)?;
             task.machine()
                 .memory()
                 .translator
@@ -110,6 +110,10 @@ pub fn handle(task: &mut Task, stop: Stop) -> Result<Flow> {
         ))),
         Stop::Refused(error) => Err(Failure::setup(error)),
         Stop::Internal(what) => Err(Failure::internal(what)),
+        Stop::Permission { .. } => {
+            task.inexact();
+            task.mode().order().permit(task)
+        }
         Stop::Breakpoint { pc } | Stop::Watch { pc } | Stop::Ordered { pc } => {
             Err(Failure::internal(format!("an unexpected stop at {pc}")))
         }

@@ -41,6 +41,7 @@ mod instr;
 mod kept_files;
 mod kernel;
 mod learnt_sites;
+mod lines;
 mod loader;
 mod logging;
 mod machine;

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use relive_dbt::Sites;
-use relive_trace::Manifest;
+use relive_trace::{Manifest, Recorder};
 
 use crate::section::{Section, Shareable};
 use crate::shm::Shm;
@@ -23,6 +23,9 @@ pub struct OrderedSites {
     /// Not 0: plain accesses near atomic instructions are operations, and marks of locks whose thread has ended, as since
     /// version 1.8.
     near: AtomicU32,
+    /// Not 0: memory is ordered by its lines, and no instruction is an operation.
+    lines: AtomicU32,
+    _room: AtomicU32,
     learnt: AtomicU32,
     keys: [AtomicU64; MOST],
     /// Not 0: an instruction at the site of the same index was translated.
@@ -101,12 +104,19 @@ pub fn give(shm: &Shm, manifest: &Manifest) {
     sites.signals.store(signals, Ordering::Relaxed);
     let near = u32::from(manifest.orders_neighbours());
     sites.near.store(near, Ordering::Relaxed);
+    let lines = u32::from(manifest.recorder == Recorder::Coherence);
+    sites.lines.store(lines, Ordering::Relaxed);
     sites.give(&manifest.sites);
 }
 
 /// Whether signals that find an action are operations.
 pub fn has_signals(shm: Option<&Shm>) -> bool {
     shm.is_some_and(|shm| SITES.of(shm).signals.load(Ordering::Relaxed) != 0)
+}
+
+/// Whether instructions are operations: not where memory is ordered by its lines.
+pub fn has_instructions(shm: Option<&Shm>) -> bool {
+    shm.is_none_or(|shm| SITES.of(shm).lines.load(Ordering::Relaxed) == 0)
 }
 
 /// Whether plain accesses near atomic instructions are operations.

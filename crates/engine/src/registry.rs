@@ -184,12 +184,12 @@ impl Registry {
     }
 
     /// Brings all others to rest, and keeps them there until the answer is dropped. The caller is at
-    /// a place where it may park, which it does while others have their quiet.
-    pub fn quiesce(&self, me: &Member) -> Quiet<'_> {
+    /// a place where it may park: `gives_way` does so, by [`Registry::give_way`], while others have their quiet.
+    pub fn quiesce(&self, me: &Member, gives_way: &mut dyn FnMut()) -> Quiet<'_> {
         let (ok, fail) = (Ordering::SeqCst, Ordering::SeqCst);
         while self.asker.compare_exchange(0, me.id, ok, fail).is_err() {
             assert!(!self.is_quiet_for(me), "there is quiet already");
-            self.give_way(me);
+            gives_way();
         }
         // Threads are enrolled under the lock, by threads that are not at rest: once a look under
         // the lock finds all at rest, none is added.
@@ -243,16 +243,16 @@ impl Registry {
     }
 
     /// Before translated code is looked up: until [`Registry::leave_guest`] the thread may be in it.
-    /// Whether there has been quiet since the last time: the code cache may have changed.
-    pub fn enter_guest(&self, me: &Member) -> bool {
+    /// Whether there has been quiet since the last time: the code cache may have changed. `None`: another thread asks
+    /// for quiet; [`Registry::give_way`] comes first.
+    pub fn enter_guest(&self, me: &Member) -> Option<bool> {
         if self.is_alone() {
             me.word.store(word::GUEST, Ordering::Release);
         } else {
             me.set(word::GUEST);
-            while self.asked_by_another(me) {
+            if self.asked_by_another(me) {
                 me.set(word::HOST);
-                self.give_way(me);
-                me.set(word::GUEST);
+                return None;
             }
         }
         let times = self.times.load(Ordering::Acquire);
@@ -261,7 +261,7 @@ impl Registry {
         if is_new {
             me.seen.store(times, Ordering::Relaxed);
         }
-        is_new
+        Some(is_new)
     }
 
     /// The thread has left translated code and knows no place in it.

@@ -23,7 +23,7 @@ const SLOTS: usize = 1024;
 const CALLS: usize = 512;
 
 /// Kinds of events, in the order of their counters.
-const EVENTS: [&str; 15] = [
+const EVENTS: [&str; 17] = [
     "start",
     "system call",
     "signal",
@@ -39,6 +39,8 @@ const EVENTS: [&str; 15] = [
     "readings of clocks",
     "moments",
     "edges",
+    "marks",
+    "passings of marks",
 ];
 
 fn event(kind: &Kind<'_>) -> usize {
@@ -58,6 +60,8 @@ fn event(kind: &Kind<'_>) -> usize {
         Kind::Readings { .. } => 12,
         Kind::Moment { .. } => 13,
         Kind::Edge { .. } => 14,
+        Kind::Mark { .. } => 15,
+        Kind::Behind { .. } => 16,
     }
 }
 

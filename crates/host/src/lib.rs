@@ -14,6 +14,7 @@ pub mod cpu;
 pub mod enter;
 pub mod layout;
 pub mod order;
+pub mod permissions;
 pub mod reading;
 pub mod segments;
 pub mod signal;

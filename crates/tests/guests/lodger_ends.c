@@ -1,4 +1,4 @@
-// relive: modes=record,replay,verify threads=yes
+// relive: modes=record,replay,verify threads=yes coherence=no
 // The ends of a process in the memory of its parent: by a fault, by SIGKILL while it waits or from
 // its own hand, stopped and continued, with the thread that made it and with its parent; and memory
 // that both share with a third.

@@ -1,4 +1,4 @@
-// relive: modes=record,replay,verify threads=yes
+// relive: modes=record,replay,verify threads=yes coherence=no
 // A crash handler forks a process that attaches to all threads of the crashed one, reads their registers and
 // stacks, and detaches; the crashed process waits for it and then dies as it would have.
 #define _GNU_SOURCE

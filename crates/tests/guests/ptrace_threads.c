@@ -1,4 +1,4 @@
-// relive: modes=record,replay,verify threads=yes
+// relive: modes=record,replay,verify threads=yes coherence=no
 // Each thread is a tracee of its own: one is stopped and changed while the others run, and the end of
 // each is told.
 #define _GNU_SOURCE

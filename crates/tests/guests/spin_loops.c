@@ -1,4 +1,4 @@
-// relive: threads=yes timeout=60
+// relive: threads=yes timeout=150
 // Threads that wait for each other by spinning: with pause, without pause, with sched_yield,
 // by a ticket lock and through a lock-free queue. A schedule that never switches hangs here.
 #include "check.h"

@@ -1,4 +1,4 @@
-// relive: threads=yes
+// relive: threads=yes timeout=60
 // Threads and processes that wait for each other in loops that say nothing of it: without pause,
 // sched_yield or a system call. While one of them spins no other may run for long.
 #include "check.h"

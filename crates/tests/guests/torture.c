@@ -1,4 +1,4 @@
-// relive: threads=yes output=free args=1 timeout=60
+// relive: threads=yes output=free args=1 timeout=60 coherence=no
 // A random program, determined by its argument but for the effects of threads, signals, clocks and
 // the kernel: threads that come and go, races, locks, signals to any process, timers, faults
 // that are mended, pages and code that change, children of all kinds, shared memory, files and

@@ -1,4 +1,4 @@
-// relive: modes=record,replay,verify threads=yes
+// relive: modes=record,replay,verify threads=yes coherence=no
 // A process in the memory of its parent traces all threads of that one, as a leak checker does: it
 // waits until its parent is ready, stops the threads one by one, reads their registers, and lets
 // them go on. It has ids, signal actions and an end of its own.

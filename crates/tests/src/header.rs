@@ -131,6 +131,9 @@ pub struct Header {
     /// It is recorded with threads on all cores too, and all that its threads do to each other is ordered by
     /// atomic instructions and calls (`sketch=yes`).
     pub sketch: bool,
+    /// Whether it is also recorded with all accesses to memory in order (`coherence=yes`); else if it has threads, or is
+    /// recorded as a sketch.
+    pub coherence: Option<bool>,
     /// The outcome of a replay of its sketch with threads on all cores (`parallel=exact`).
     pub parallel: Parallel,
     /// `exit=N` or `signal=SIGNAME`.
@@ -172,6 +175,7 @@ impl Default for Header {
             modes: MODES.iter().map(|row| row.1).collect(),
             threads: false,
             sketch: false,
+            coherence: None,
             parallel: Parallel::Checked,
             end: End::Exit(0),
             args: Vec::new(),
@@ -192,6 +196,12 @@ impl Default for Header {
 }
 
 impl Header {
+    /// Whether it is recorded with all accesses to memory in order.
+    #[must_use]
+    pub fn is_for_coherence(&self) -> bool {
+        self.coherence.unwrap_or(self.threads || self.sketch)
+    }
+
     /// Reads the header of a file's text; `marker` is `//` or `#`.
     ///
     /// # Errors
@@ -240,6 +250,7 @@ impl Header {
         match key {
             "modes" => self.modes = words(&MODES, value)?,
             "threads" => self.threads = word(&YES_NO, value)?,
+            "coherence" => self.coherence = Some(word(&YES_NO, value)?),
             "sketch" => self.sketch = word(&YES_NO, value)?,
             "parallel" => self.parallel = word(&PARALLEL, value)?,
             "exit" => self.end = End::Exit(value.parse::<u8>().map_err(|e| e.to_string())?.into()),

@@ -18,6 +18,8 @@ pub(crate) enum Action {
     Flight,
     /// Recorded with threads on all cores.
     Sketch,
+    /// The same, with all accesses to memory in order.
+    Coherence,
     Replay,
     /// A replay of a sketch with threads on all cores.
     ParallelReplay,
@@ -83,7 +85,7 @@ const PAIRED: &[(&str, &str)] = &[("RELIVE_PAIRS", "always")];
 const TINY_PAIRED: &[(&str, &str)] = &[TINY[0], PAIRED[0]];
 
 /// All stages in the order in which they run.
-pub const STAGES: [Stage; 18] = [
+pub const STAGES: [Stage; 21] = [
     stage("native", Action::Native, USUAL, None, None),
     stage("run", Action::Run, PAIRED, None, Some(StageGroup::Run)),
     stage("run-tiny", Action::Run, TINY, None, Some(StageGroup::Run)),
@@ -191,6 +193,27 @@ pub const STAGES: [Stage; 18] = [
         Action::Verify,
         USUAL,
         Some("sketch"),
+        Some(StageGroup::Verify),
+    ),
+    stage(
+        "coherence",
+        Action::Coherence,
+        USUAL,
+        None,
+        Some(StageGroup::Record),
+    ),
+    stage(
+        "replay-of-coherence",
+        Action::Replay,
+        PAIRED,
+        Some("coherence"),
+        Some(StageGroup::Replay),
+    ),
+    stage(
+        "verify-of-coherence",
+        Action::Verify,
+        USUAL,
+        Some("coherence"),
         Some(StageGroup::Verify),
     ),
 ];

@@ -83,6 +83,14 @@ pub fn spec(subject: &Subject, stage: &Stage, workshop: &Workshop) -> Result<Spe
             trace.into(),
             "--".into(),
         ]),
+        Action::Coherence => argv.extend([
+            "record".into(),
+            "--mode".into(),
+            "coherence".into(),
+            "-o".into(),
+            trace.into(),
+            "--".into(),
+        ]),
         Action::Replay => argv.extend(["replay".into(), trace.into()]),
         Action::ParallelReplay => argv.extend(["replay".into(), "--parallel".into(), trace.into()]),
         Action::Verify => argv.extend(["verify".into(), trace.into()]),
@@ -102,6 +110,7 @@ pub fn spec(subject: &Subject, stage: &Stage, workshop: &Workshop) -> Result<Spe
             | Action::RecordImages
             | Action::Flight
             | Action::Sketch
+            | Action::Coherence
     );
     if is_live {
         argv.extend(subject.argv.iter().cloned());
@@ -131,6 +140,7 @@ fn applies(stage: &Stage, header: &Header) -> bool {
             .filter(|made| stage.of == Some(made.name))
             .all(|made| refusal(made, header).is_none())
         && (header.sketch || !is_of_sketch(stage))
+        && (header.is_for_coherence() || !is_of_coherence(stage))
         && (header.images || stage.action != Action::CompareImages)
         && (header.index
             || !matches!(
@@ -143,6 +153,10 @@ fn is_of_sketch(stage: &Stage) -> bool {
     stage.action == Action::Sketch || stage.of == Some("sketch")
 }
 
+fn is_of_coherence(stage: &Stage) -> bool {
+    stage.action == Action::Coherence || stage.of == Some("coherence")
+}
+
 /// The text with which `relive` must refuse this stage, if it must.
 fn refusal<'a>(stage: &Stage, header: &'a Header) -> Option<&'a [u8]> {
     if stage.action == Action::ParallelReplay && header.parallel == Parallel::Refused {
@@ -152,7 +166,7 @@ fn refusal<'a>(stage: &Stage, header: &'a Header) -> Option<&'a [u8]> {
     let here = match stage.action {
         Action::Record | Action::RecordImages | Action::Flight => refusal.place != Where::Sketch,
         Action::Run => refusal.place == Where::All,
-        Action::Sketch => refusal.place == Where::Sketch,
+        Action::Sketch | Action::Coherence => refusal.place == Where::Sketch,
         Action::Native
         | Action::Replay
         | Action::ParallelReplay
@@ -200,7 +214,12 @@ fn run_stage(
     }
     match stage.action {
         Action::Native => check_expected(header, &outcome, false)?,
-        Action::Run | Action::Record | Action::RecordImages | Action::Flight | Action::Sketch => {
+        Action::Run
+        | Action::Record
+        | Action::RecordImages
+        | Action::Flight
+        | Action::Sketch
+        | Action::Coherence => {
             check_expected(header, &outcome, true)?;
             check_like_native(
                 header,
@@ -290,8 +309,10 @@ mod tests {
         assert_eq!(count("index=no"), 10);
         assert_eq!(count("modes=run,record"), 6);
         assert_eq!(count("refused=x"), 7);
-        assert_eq!(count("sketch=yes"), 18);
-        assert_eq!(count("sketch=yes refused=x refused-in=sketch"), 15);
+        assert_eq!(count("threads=yes"), 17);
+        assert_eq!(count("sketch=yes"), 21);
+        assert_eq!(count("sketch=yes coherence=no"), 18);
+        assert_eq!(count("sketch=yes refused=x refused-in=sketch"), 16);
     }
 
     #[test]
@@ -307,7 +328,8 @@ mod tests {
         assert!(refused("").is_empty());
         let recorded = ["record", "record-tiny", "record-images", "flight"];
         assert_eq!(refused("refused=x"), recorded);
-        assert_eq!(refused("refused=x refused-in=sketch"), ["sketch"]);
+        let together = ["sketch", "coherence"];
+        assert_eq!(refused("refused=x refused-in=sketch"), together);
         assert_eq!(refused("parallel=refused"), ["parallel-replay"]);
         let all = [
             "run",

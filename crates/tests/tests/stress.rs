@@ -24,6 +24,9 @@ const TMP: &str = env!("CARGO_TARGET_TMPDIR");
 /// Guests that race on one counter, with four threads and with four processes; each prints
 /// `total T of N`.
 const RACY_GUESTS: [&str; 2] = ["racy_counter", "shared_racy"];
+/// The stages that record, replay and verify: with one thread at a time, and with all accesses to memory in order.
+const IN_TURNS: [&str; 3] = ["record", "replay", "verify"];
+const ON_ALL_CORES: [&str; 3] = ["coherence", "replay-of-coherence", "verify-of-coherence"];
 
 fn main() -> ExitCode {
     let mut args = relive_tests::arguments();
@@ -45,10 +48,18 @@ fn main() -> ExitCode {
         if RACY_GUESTS.contains(&&*case.name) {
             let case = case.clone();
             let count = if recordings >= 50 { 200 } else { 10 };
+            if case.header.as_ref().is_ok_and(|h| h.is_for_coherence()) {
+                let case = case.clone();
+                trials.push(trial(
+                    format!("stress::races_are_recorded_on_all_cores::{}", case.name),
+                    has_all,
+                    move || races_are_recorded(&case, count, &ON_ALL_CORES),
+                ));
+            }
             trials.push(trial(
                 format!("stress::races_are_recorded::{}", case.name),
                 has_all,
-                move || races_are_recorded(&case, count),
+                move || races_are_recorded(&case, count, &IN_TURNS),
             ));
         }
         if case.name.starts_with("storm_") {
@@ -126,7 +137,7 @@ fn record_often(case: &Case, count: usize) -> Result<Completion, Failed> {
         Err(reason) => return Ok(Completion::ignored_with(reason)),
     };
     for _ in 0..count {
-        record_replay_verify(&subject)?;
+        record_replay_verify(&subject, &IN_TURNS)?;
     }
     Ok(Completion::Completed)
 }
@@ -149,7 +160,7 @@ fn run_often(case: &Case, count: usize) -> Result<Completion, Failed> {
     Ok(Completion::Completed)
 }
 
-fn races_are_recorded(case: &Case, count: usize) -> Result<Completion, Failed> {
+fn races_are_recorded(case: &Case, count: usize, stages: &[&str; 3]) -> Result<Completion, Failed> {
     let subject = match subject(case)? {
         Ok(subject) => subject,
         Err(reason) => return Ok(Completion::ignored_with(reason)),
@@ -158,7 +169,7 @@ fn races_are_recorded(case: &Case, count: usize) -> Result<Completion, Failed> {
     let mut full = 0;
     for _ in 0..count {
         // A replay with another total would differ in its output and fail here.
-        let recorded = record_replay_verify(&subject)?;
+        let recorded = record_replay_verify(&subject, stages)?;
         let (total, of) = total_of(&recorded).ok_or_else(|| {
             format!(
                 "no line `total T of N` on stdout of\n  {}",
@@ -209,7 +220,10 @@ fn subject(case: &Case) -> Result<Result<Subject, String>, Failed> {
     }))
 }
 
-fn record_replay_verify(subject: &Subject) -> Result<Outcome, String> {
+fn record_replay_verify(
+    subject: &Subject,
+    [record, replay, verify]: &[&str; 3],
+) -> Result<Outcome, String> {
     let workshop = Workshop::open(&Path::new(TMP).join("work"), &subject.name)?;
     let run = |name: &str| {
         let stage: &Stage = STAGES
@@ -219,11 +233,11 @@ fn record_replay_verify(subject: &Subject) -> Result<Outcome, String> {
         let outcome = spec(subject, stage, &workshop).and_then(|spec| spec.run());
         outcome.map_err(|e| format!("stage {name}: {e}"))
     };
-    let recorded = run("record")?;
+    let recorded = run(record)?;
     check_expected(&subject.header, &recorded, true)?;
-    let replayed = run("replay")?;
+    let replayed = run(replay)?;
     check_same(&recorded, &replayed)?;
-    let verified = run("verify")?;
+    let verified = run(verify)?;
     if !verified.status.success() {
         let text = String::from_utf8_lossy(&verified.stderr).into_owned();
         return Err(format!(

@@ -152,6 +152,24 @@ pub enum Kind<'a> {
         /// Number of its operation.
         op: u64,
     },
+    /// Of a recording whose threads share memory by lines: a place at which the thread has given lines up that
+    /// others then had. No position of its own, and no event. A thread numbers its marks, from 1.
+    Mark {
+        /// It stands in front of its next event; else behind the tick, in front of the instruction at `pc`.
+        event: bool,
+        /// The instruction; 0 in front of an event.
+        pc: u64,
+    },
+    /// There too: the thread goes on behind a mark of another thread of its process. No position of its own, and no
+    /// event.
+    Behind {
+        /// Its next event is what comes behind; else all that it does behind the tick and its marks before this.
+        event: bool,
+        /// Index of the other thread in the process.
+        thread: u32,
+        /// Number of its mark; 0: its end.
+        mark: u64,
+    },
     /// Last event of a tape.
     End {
         /// How the tape ended.

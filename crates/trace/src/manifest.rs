@@ -86,6 +86,9 @@ pub enum Recorder {
     /// At the same time: edges and moments are on the threads' tapes, and say as much of their order as is
     /// known.
     Sketch,
+    /// At the same time, each line of memory in the hands of those who may access it: marks and what comes behind
+    /// them are on the tapes too, and say all of their order.
+    Coherence,
 }
 
 impl Recorder {

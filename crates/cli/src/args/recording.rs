@@ -21,6 +21,8 @@ pub enum RecordMode {
     Serial,
     /// On all cores; the order of atomic instructions and of calls is logged, and a replay finds the rest
     Sketch,
+    /// On all cores, all accesses to shared memory in order: every replay is exact
+    Coherence,
 }
 
 impl RecordMode {
@@ -29,6 +31,7 @@ impl RecordMode {
         match self {
             Self::Serial => Recorder::Serial,
             Self::Sketch => Recorder::Sketch,
+            Self::Coherence => Recorder::Coherence,
         }
     }
 }

@@ -46,7 +46,12 @@ With --mode sketch the threads of a process run on all cores while they are reco
 replay, verify or debug then finds the order in which they acted on each other, checks it against \
 all that was recorded, and keeps it in the trace; if it cannot, it shows both sides and ends with \
 status 125. Threads that look at each other by plain loads, without locks or atomic instructions, \
-may be such a case.";
+may be such a case.
+
+With --mode coherence they run on all cores too, and every access to memory has its place in the \
+recording, races included: the first replay finds the turns without guessing. Programs that \
+compute take several times their time, and those whose threads take memory from each other all \
+the time more (docs/limits.md).";
 
 pub(super) const RECORD_AFTER: &str = "\
 Examples:

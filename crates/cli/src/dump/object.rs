@@ -147,6 +147,23 @@ pub(super) fn object(id: TapeId, index: u64, event: &Event<'_>) -> Value {
             put("after_operation", json!(op));
             "edge"
         }
+        Kind::Mark { event, pc } => {
+            put("of_event", json!(event));
+            if !event {
+                put("pc", hex(pc));
+            }
+            "mark"
+        }
+        Kind::Behind {
+            event,
+            thread,
+            mark,
+        } => {
+            put("of_event", json!(event));
+            put("thread", json!(thread));
+            put("mark", json!(mark));
+            "behind"
+        }
         Kind::Checksum { at, value } => {
             put("at", hex(at));
             put("value", hex(value));

@@ -52,6 +52,20 @@ pub(super) fn text(event: &Event<'_>) -> String {
             "operation {at}{} after operation {op} of thread {thread}",
             if event { " (the next event)" } else { "" }
         ),
+        Kind::Mark { event: true, .. } => "mark in front of the next event".to_owned(),
+        Kind::Mark { pc, .. } => format!("mark in front of {pc:#x}"),
+        Kind::Behind {
+            event,
+            thread,
+            mark,
+        } => {
+            let what = match mark {
+                0 => format!("the end of thread {thread}"),
+                mark => format!("mark {mark} of thread {thread}"),
+            };
+            let event = if event { "the next event " } else { "" };
+            format!("{event}behind {what}")
+        }
         Kind::Checksum { at, value } => format!("checksum {at:#x} = {value:#018x}"),
         Kind::End { how, code, steps } => format!("{}{}", ended(how, code), after(steps)),
     }

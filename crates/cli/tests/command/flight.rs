@@ -164,7 +164,8 @@ fn the_last_part_of_a_tree_is_kept() {
         assert_eq!(outcome.signal(), Some(libc::SIGSEGV), "{outcome:#?}");
         gaps += check_tree(&sandbox, &kept, &outcome.stdout);
         let info = sandbox.relive(&["info", &kept]).ok();
-        assert!(info.stdout.contains("other processes"), "{info:#?}");
+        // One or several: how many there are at the beginning is a matter of time too.
+        assert!(info.stdout.contains(" other process"), "{info:#?}");
     }
     assert!(gaps > 0, "no process was ever cut behind another one");
 }

@@ -10,6 +10,7 @@ mod accesses;
 mod address;
 mod order;
 mod pass;
+mod permit;
 mod readings;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -19,6 +20,7 @@ mod watch;
 
 use self::order::Order;
 use self::pass::Pass;
+use self::permit::Permit;
 use self::readings::Readings;
 use self::ticks::Ticks;
 use self::track::Track;
@@ -35,6 +37,7 @@ use crate::unit::{Flow, Unit};
 pub(crate) struct Passes {
     pub(crate) watch: Watch,
     pub(crate) track: Track,
+    pub(crate) permit: Permit,
     readings: Readings,
     order: Order,
     ticks: Ticks,
@@ -43,7 +46,7 @@ pub(crate) struct Passes {
 }
 
 /// Most passes that there are.
-const MOST: usize = 6;
+const MOST: usize = 7;
 
 /// Applies an expression to each pass, in order.
 macro_rules! each {
@@ -51,6 +54,8 @@ macro_rules! each {
         let $pass = &$passes.watch;
         $do;
         let $pass = &$passes.track;
+        $do;
+        let $pass = &$passes.permit;
         $do;
         let $pass = &$passes.readings;
         $do;
@@ -76,6 +81,7 @@ impl Passes {
         Self {
             watch: Watch::default(),
             track: Track::new(options),
+            permit: Permit::default(),
             readings: Readings,
             order: Order::new(options),
             ticks: Ticks,

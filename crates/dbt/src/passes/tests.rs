@@ -25,6 +25,7 @@ pub(crate) mod guest;
 #[path = "../../tests/translate/locked.rs"]
 mod locked;
 mod ordered;
+mod permitted;
 #[path = "../../tests/translate/program.rs"]
 mod program;
 #[path = "../../tests/translate/random.rs"]

@@ -133,7 +133,7 @@ fn begin(boot: Boot, lifted: Lifted) -> Result<Infallible> {
     match boot.mode {
         Name::Replay => return crate::modes::replay::start::main(machine),
         Name::Parallel => return crate::modes::parallel::thread_loop::main(machine),
-        Name::Run | Name::Serial | Name::Sketch => {}
+        Name::Run | Name::Serial | Name::Sketch | Name::Coherence => {}
     }
     machine.memory().translator.ask_for_memory(own_memory);
     program::run(machine, boot, process, lifted.descriptors)

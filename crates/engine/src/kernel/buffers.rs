@@ -185,6 +185,15 @@ impl Buffers {
         self.piece(at + 48, 4, dir, Rule::All);
     }
 
+    /// All of it: address, bytes, and whether the kernel writes it.
+    pub fn ranges(&self) -> impl Iterator<Item = (u64, u64, bool)> {
+        let pieces = self.pieces.iter();
+        let lengths = self.lengths.iter().map(|&at| (at, 4, true));
+        pieces
+            .map(|p| (p.guest, p.cap, p.dir != Dir::In))
+            .chain(lengths)
+    }
+
     /// The arguments for the kernel. The kernel sees the host's memory, the guest must not: arguments
     /// that point there are replaced by unmapped addresses.
     ///

@@ -141,7 +141,10 @@ fn vanishing_script(fd: i32) -> bool {
 fn attempt(task: &mut Task, path: &[u8], argv: u64, envp: u64) -> Result<i64> {
     // The state that is handed on must not change any more, and no other thread may take the raised
     // limit for the guest's. The kernel ends the other threads where they stand.
-    let _quiet = task.vforked.is_none().then(|| task.quiesce());
+    let _quiet = match task.vforked {
+        None => task.quiesce(true)?,
+        Some(_) => None,
+    };
     let room = Room::make();
     let prepared = (|| {
         let mut argv = strings(argv)?;

@@ -6,7 +6,7 @@
 
 mod actions_and_masks;
 mod advice;
-mod buffers;
+pub mod buffers;
 pub mod changed_files;
 pub mod clone;
 pub mod copied_strings;

@@ -77,6 +77,7 @@ fn make(task: &mut Task, call: &Call, next: GuestAddr, filtered: Option<i32>) ->
         }
     };
     if told.is_none() {
+        mode.order().permit_call(task, call)?;
         copied_strings::begin(task, call);
     }
     let filtered = filtered.or_else(|| match told {
@@ -143,7 +144,7 @@ fn with_quiet(task: &mut Task, call: &Call, told: Option<&Answer>) -> Result<Rep
         return Ok(reply);
     }
     task.log.clear();
-    let _quiet = task.quiesce();
+    let _quiet = task.quiesce(true)?;
     outcome(task, call, told)
 }
 

@@ -104,7 +104,7 @@ pub fn exit_group(task: &mut Task, call: &Call, told: Option<&Answer>) -> Result
         // Its parent still uses this memory.
         clear_id(task)?;
     }
-    still(task);
+    still(task)?;
     release_locks(task)?;
     task.record(Kind::End {
         how: Ending::ProcessExit,

@@ -42,6 +42,8 @@ pub enum Name {
     Serial,
     /// Record, threads at the same time.
     Sketch,
+    /// The same, with all accesses to memory ordered.
+    Coherence,
     /// Replay.
     Replay,
     /// Replay of a sketch, threads at the same time.
@@ -52,7 +54,7 @@ impl Name {
     /// Whether it records.
     #[must_use]
     pub fn records(self) -> bool {
-        matches!(self, Self::Serial | Self::Sketch)
+        matches!(self, Self::Serial | Self::Sketch | Self::Coherence)
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::call::Call;
 use crate::call::reply::Reply;
 use crate::failure::Result;
+use crate::flow::Flow;
 use crate::task::Task;
 
 /// The operation of another thread that one follows: the thread, by its index in the process, and the number of its
@@ -50,6 +51,56 @@ pub trait Order: Sync {
     /// # Errors
     /// As [`Order::acquire`].
     fn touch(&self, _task: &mut Task, _words: &mut [u64]) -> Result<()> {
+        Ok(())
+    }
+
+    /// The task stands in front of an instruction that accesses lines of memory which it has to ask for: it gets
+    /// them, at rest meanwhile, and makes the instruction where that alone makes sure that it can.
+    ///
+    /// # Errors
+    /// The order is lost.
+    fn permit(&self, _task: &mut Task) -> Result<Flow> {
+        Ok(Flow::Continue)
+    }
+
+    /// The task is about to make one instruction, by a step that looks at no permission: it gets the lines.
+    ///
+    /// # Errors
+    /// As [`Order::permit`].
+    fn permit_step(&self, _task: &mut Task) -> Result<()> {
+        Ok(())
+    }
+
+    /// The task is about to stand still in the call at hand (`event`), or in front of its next instruction, while another
+    /// thread has quiet: others may take its lines.
+    ///
+    /// # Errors
+    /// As [`Order::permit`].
+    fn stands_still(&self, _task: &mut Task, _event: bool) -> Result<()> {
+        Ok(())
+    }
+
+    /// The task gets the memory of the call at hand again, after it was at rest.
+    ///
+    /// # Errors
+    /// As [`Order::permit`].
+    fn permit_call_again(&self, _task: &mut Task) -> Result<()> {
+        Ok(())
+    }
+
+    /// The task makes a call live: it gets the memory that the call reads and writes, for its next event.
+    ///
+    /// # Errors
+    /// As [`Order::permit`].
+    fn permit_call(&self, _task: &mut Task, _call: &Call) -> Result<()> {
+        Ok(())
+    }
+
+    /// The same for the memory of a signal's frame.
+    ///
+    /// # Errors
+    /// As [`Order::permit`].
+    fn permit_frame(&self, _task: &mut Task) -> Result<()> {
         Ok(())
     }
 

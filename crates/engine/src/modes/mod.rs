@@ -34,11 +34,15 @@ pub fn choose(name: Name, shm: Option<Shm>, start: serial::Start) -> Result<&'st
             let shm = shm.ok_or_else(|| Failure::internal("a recording has shared memory"))?;
             Box::leak(Box::new(serial::Serial::new(shm, start)))
         }
-        Name::Sketch => {
+        Name::Sketch | Name::Coherence => {
             let shm = shm.ok_or_else(|| Failure::internal("a recording has shared memory"))?;
             match start.handed_on.turns {
                 true => Box::leak(Box::new(serial::Serial::within_sketch(shm, start))),
-                false => Box::leak(Box::new(sketch::Sketch::new(shm, &start))),
+                false => Box::leak(Box::new(sketch::Sketch::new(
+                    shm,
+                    &start,
+                    name == Name::Coherence,
+                ))),
             }
         }
         Name::Replay => &replay::mode::Replay,

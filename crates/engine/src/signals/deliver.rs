@@ -33,6 +33,7 @@ pub fn deliver_noted(task: &mut Task) -> Result<Flow> {
     if task.ctx.pending == 0 && task.signals.held.is_empty() {
         return Ok(Flow::Continue);
     }
+    task.mode().order().permit_frame(task)?;
     loop {
         intake::take_in(task);
         let flow = deliver_held(task)?;
@@ -91,6 +92,7 @@ pub fn fault(task: &mut Task, info: &SigInfo, (trapno, err): (u64, u64)) -> Resu
     if trapno == PAGE_FAULT {
         trap.cr2 = fault_addr(info);
     }
+    task.mode().order().permit_frame(task)?;
     force(task, info)
 }
 
@@ -270,7 +272,7 @@ pub fn kill(task: &mut Task, sig: i32, thread: bool) -> Result<Flow> {
 }
 
 fn killed(task: &mut Task, sig: i32, synchronous: bool) -> Result<Flow> {
-    crate::task::ending::still(task);
+    crate::task::ending::still(task)?;
     crate::task::ending::release_locks(task)?;
     let steps = if synchronous { SYNCHRONOUS } else { task.steps };
     task.record(Kind::End {

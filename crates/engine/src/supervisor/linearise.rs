@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use relive_trace::{Manifest, Trace, TraceWriter, exact_folder};
+use relive_trace::{Manifest, Recorder, Trace, TraceWriter, exact_folder};
 
 use super::exact_lock::ExactLock;
 use super::replay::{Exact, Failed, ReplayOptions, Replayed, replay_into};
@@ -38,6 +38,8 @@ pub fn linearise(trace: &Path, watcher: &mut dyn FnMut(Linearising)) -> Result<u
     if Trace::open(trace).map_err(Failure::setup)?.is_exact() {
         return Ok(0);
     }
+    // Nothing is left to search for.
+    let says_all = Manifest::read(trace).map_err(Failure::setup)?.recorder == Recorder::Coherence;
     let mut search = Search::default();
     let mut paths = Paths::new();
     let mut hints = Hints::default();
@@ -48,6 +50,9 @@ pub fn linearise(trace: &Path, watcher: &mut dyn FnMut(Linearising)) -> Result<u
             Ok(_) => return Ok(search.attempts() + 1),
             Err(failed) => failed,
         };
+        if says_all {
+            return Err(failure);
+        }
         let (FailureClass::Divergence, Some(at)) = (failure.class(), at) else {
             return Err(failure);
         };

@@ -91,6 +91,7 @@ pub fn record(options: &RecordOptions<'_>) -> Result<Recording> {
     let mode = match options.recorder {
         Recorder::Serial => Name::Serial,
         Recorder::Sketch => Name::Sketch,
+        Recorder::Coherence => Name::Coherence,
     };
     let boot = Boot {
         path: target.path,

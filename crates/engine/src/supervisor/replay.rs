@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use relive_host::sys;
-use relive_trace::{Excerpt, ExitStatus, Trace, TraceWriter};
+use relive_trace::{Excerpt, ExitStatus, Recorder, Trace, TraceWriter};
 
 use super::children::{has_children, inherit_orphans, kill, reap, reap_all, start};
 use super::drain::Drain;
@@ -231,6 +231,8 @@ fn side_by_side(path: &Path) -> Result<Trace> {
     let trace = Trace::open_recorded(path).map_err(Failure::setup)?;
     let why = if trace.manifest().recorder.is_serial() {
         "its threads were recorded one at a time (a recording by `relive record --mode sketch` can be)"
+    } else if trace.manifest().recorder == Recorder::Coherence {
+        "all accesses to its memory are in order, of which a parallel replay knows nothing"
     } else if trace.tapes().iter().any(|tape| tape.id.process != 0) {
         "it has several processes"
     } else if trace.tapes().iter().any(|tape| tape.id.is_schedule()) {

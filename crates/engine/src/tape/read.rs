@@ -32,6 +32,8 @@ pub struct TapeIn {
     pub written: Option<u64>,
     /// The operations of the last event that follow those of other threads, which come before them.
     pub follows: Vec<Following>,
+    /// Marks in front of events that the thread has passed, and not counted there.
+    pub late_marks: u64,
     /// The exact tape that is written meanwhile.
     pub exact: Option<ExactTape>,
 }
@@ -105,6 +107,7 @@ impl TapeIn {
             moments: 0,
             written: None,
             follows: Vec::new(),
+            late_marks: 0,
             exact: None,
         }
     }
@@ -226,7 +229,8 @@ impl TapeIn {
                     op,
                     ..
                 } => self.follows.push(Following { at, thread, op }),
-                Note::Edge { .. } => {}
+                Note::Mark { event: true, .. } => self.late_marks += 1,
+                Note::Edge { .. } | Note::Mark { .. } | Note::Behind { .. } => {}
             }
         }
         self.copy()?;

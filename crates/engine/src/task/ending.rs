@@ -56,10 +56,14 @@ pub fn clear_id(task: &Task) -> Result<()> {
 
 /// Brings the other threads of a process that ends to rest for good, where they run at the same time and are
 /// recorded: each has then said how far it has come.
-pub fn still(task: &Task) {
+///
+/// # Errors
+/// The order of memory is lost.
+pub fn still(task: &mut Task) -> Result<()> {
     if task.vforked.is_none() && task.traits().keeps {
-        std::mem::forget(task.quiesce());
+        std::mem::forget(task.quiesce(true)?);
     }
+    Ok(())
 }
 
 /// Does the kernel's work for all threads of a process that ends: robust locks, which may be in

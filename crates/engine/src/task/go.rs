@@ -88,14 +88,17 @@ impl Task {
     }
 
     /// Grows a region, if the fault is just below one that grows. Returns whether it did.
-    fn grows(&self) -> Result<bool> {
+    fn grows(&mut self) -> Result<bool> {
         let info = &self.ctx.fault.siginfo;
         let addr = fault_addr(info);
         if signo(info) != libc::SIGSEGV {
             return Ok(false);
         }
         let disturbs = self.may_change(&self.machine().memory(), addr, addr.saturating_add(1));
-        let _quiet = disturbs.is_err().then(|| self.quiesce());
+        let _quiet = match disturbs {
+            Err(_) => self.quiesce(false)?,
+            Ok(()) => None,
+        };
         self.machine().memory().grow(addr)
     }
 
@@ -121,7 +124,14 @@ impl Task {
         if self.traits.multiplexed {
             self.segments.load();
         }
-        self.enter_guest()?;
+        let stood_aside = self.enter_guest()?;
+        if step && stood_aside && self.holder.is_some() {
+            // A step looks at no permission, and others may have taken its lines.
+            self.leave_guest();
+            self.ctx.permit_what = 0;
+            let pc = GuestAddr(self.ctx.rip);
+            return Ok(Stop::Permission { pc });
+        }
         let stop = self.translated(step, guard);
         self.leave_guest();
         if self.traits.multiplexed {

@@ -25,6 +25,7 @@ use crate::call::log::Log;
 use crate::call::strings::Strings;
 use crate::failure::{CallResult, Result};
 use crate::forbidden::Forbidden;
+use crate::lines::{Holder, MemoryUse};
 use crate::machine::Machine;
 use crate::mode::{Mode, ModeTraits};
 use crate::process::Process;
@@ -87,6 +88,10 @@ pub struct Task {
     pub spin: Spin,
     /// Its place among the threads of the process, where these run together.
     pub member: Option<Arc<Member>>,
+    /// Its permissions, where memory is ordered by its lines and several threads run.
+    pub holder: Option<Arc<Holder>>,
+    /// There too: the memory that the call at hand reads and writes.
+    pub permitted: Vec<MemoryUse>,
     /// It has ended as the last thread of its process.
     pub last: bool,
     /// The host process that runs it.
@@ -145,6 +150,8 @@ impl Task {
             filters_seen: 0,
             spin: Spin::default(),
             member: None,
+            holder: None,
+            permitted: Vec::new(),
             machine,
             mode: machine.mode,
             traits: machine.mode.traits(),

@@ -1,22 +1,50 @@
 //! A guest thread's part in the registry ([`crate::registry`]), where threads run together and one of
 //! them can bring the others to rest. In other modes these functions have no effect.
 
+use std::sync::Arc;
+
 use relive_host::cpu;
 
 use super::Task;
 use crate::failure::Result;
 use crate::memory::Memory;
 use crate::mode::Mode;
-use crate::registry::{NOT_QUIET, Quiet};
+use crate::registry::{Member, NOT_QUIET, Quiet};
 
 impl Task {
     /// Brings all other threads to rest, and keeps them there until the [`Quiet`] is dropped; `None`:
-    /// they do not run together. The caller must hold no lock.
-    pub fn quiesce(&self) -> Option<Quiet<'static>> {
+    /// they do not run together. The caller must hold no lock. It stands aside while others have their quiet: in the
+    /// call at hand (`event`), or in front of its next instruction.
+    ///
+    /// # Errors
+    /// The order of memory is lost.
+    pub fn quiesce(&mut self, event: bool) -> Result<Option<Quiet<'static>>> {
         // The thread keeps its member as long as it runs.
-        let me = self.member.as_ref()?;
+        let Some(me) = self.member.clone() else {
+            return Ok(None);
+        };
         me.is_placed(false);
-        Some(self.machine().registry.quiesce(me))
+        let (registry, mut aside) = (&self.machine().registry, Ok(()));
+        let quiet = registry.quiesce(&me, &mut || {
+            let stood = self.stand_aside(&me, event);
+            aside = std::mem::replace(&mut aside, Ok(())).and(stood);
+        });
+        aside?;
+        Ok(Some(quiet))
+    }
+
+    /// Stands still while another thread has quiet.
+    #[cold]
+    fn stand_aside(&mut self, me: &Member, event: bool) -> Result<()> {
+        self.mode().order().stands_still(self, event)?;
+        self.machine().registry.give_way(me);
+        if let Some(holder) = &self.holder {
+            holder.goes_on();
+        }
+        match event {
+            true => self.mode().order().permit_call_again(self),
+            false => Ok(()),
+        }
     }
 
     /// Whether no other thread runs: the others are at rest, or never run beside this one.
@@ -58,25 +86,39 @@ impl Task {
             // A call-out that came late, when the thread had left translated code by itself, has
             // interrupted the call: it is no signal of the guest's, and the call has had no effect yet.
             if !called_out || result != -i64::from(libc::EINTR) || self.ctx.pending != 0 {
+                if let Some(holder) = &self.holder {
+                    holder.goes_on();
+                }
                 return result;
             }
         }
     }
 
-    /// From here on the thread may hold addresses in the code cache.
+    /// From here on the thread may hold addresses in the code cache. Whether it has stood aside before.
     ///
     /// # Errors
     /// As [`Turns::rested`](crate::mode::Turns::rested).
-    pub(super) fn enter_guest(&mut self) -> Result<()> {
-        if let Some(me) = &self.member {
+    pub(super) fn enter_guest(&mut self) -> Result<bool> {
+        let mut stood_aside = false;
+        while let Some(me) = &self.member {
             self.ctx.wanted = 0;
             me.is_placed(self.exact && self.vforked.is_none());
-            if self.machine().registry.enter_guest(me) {
-                self.mode().rested(self)?;
-                cpu::serialize();
+            match self.machine().registry.enter_guest(me) {
+                Some(false) => {}
+                Some(true) => {
+                    self.mode().rested(self)?;
+                    cpu::serialize();
+                }
+                None => {
+                    let me = Arc::clone(me);
+                    self.stand_aside(&me, false)?;
+                    stood_aside = true;
+                    continue;
+                }
             }
+            break;
         }
-        Ok(())
+        Ok(stood_aside)
     }
 
     /// The thread has turns from here on, in another mode, and takes no part in bringing threads to rest.

@@ -49,6 +49,7 @@ pub fn go(task: &mut Task, step: impl FnOnce(&mut Task) -> Result<Stop>) -> Resu
         task.trap_flag = TrapFlag::On;
         return Ok(trap(task));
     }
+    task.mode().order().permit_step(task)?;
     let touches = touches(pc);
     let stop = step(task)?;
     let executed = match &stop {

@@ -192,6 +192,18 @@ pub struct Context {
     pub to_edge: i64,
     /// There too: the operations that are complete, as other threads may read it. Stored behind the instruction.
     pub done: AtomicU64,
+    /// Where memory is ordered by its lines: the table of the thread's permissions, or one that permits nothing. 0: none.
+    /// See [`crate::permissions`].
+    pub permissions: AtomicU64,
+    /// There too: the places at which the thread has given lines up.
+    pub marks: u64,
+    /// Guest registers during the check of an access.
+    pub permit_spill: [u64; 2],
+    /// The access for which translated code has left: its address; and its bytes, with [`crate::permissions::WRITES`] if it
+    /// writes, or 0 if the instruction tells.
+    pub permit_at: u64,
+    /// See there.
+    pub permit_what: u64,
     /// The era of tracked accesses, as a key has it: see [`crate::track`].
     pub(crate) track_key: u64,
     /// Guest registers during the check of an access.

@@ -78,6 +78,14 @@ pub const ORDER_FN: i32 = offset_of!(Context, order_fn) as i32;
 pub const TO_EDGE: i32 = offset_of!(Context, to_edge) as i32;
 /// [`Context::done`]
 pub const DONE: i32 = offset_of!(Context, done) as i32;
+/// [`Context::permissions`]
+pub const PERMISSIONS: i32 = offset_of!(Context, permissions) as i32;
+/// [`Context::permit_spill`], first element
+pub const PERMIT_SPILL: i32 = offset_of!(Context, permit_spill) as i32;
+/// [`Context::permit_at`]
+pub const PERMIT_AT: i32 = offset_of!(Context, permit_at) as i32;
+/// [`Context::permit_what`]
+pub const PERMIT_WHAT: i32 = offset_of!(Context, permit_what) as i32;
 /// `Context::track_key`
 pub const TRACK_KEY: i32 = offset_of!(Context, track_key) as i32;
 /// [`Context::track_spill`], first element

@@ -235,6 +235,16 @@ fn ordered<'a>(cursor: &mut Cursor<'_>) -> Step<Kind<'a>> {
             thread: cursor.varint_u32()?,
             op: cursor.varint()?,
         },
+        order::MARK => Kind::Mark {
+            event: false,
+            pc: cursor.varint()?,
+        },
+        order::MARK_OF_EVENT => Kind::Mark { event: true, pc: 0 },
+        order::BEHIND | order::EVENT_BEHIND => Kind::Behind {
+            event: sort == order::EVENT_BEHIND,
+            thread: cursor.varint_u32()?,
+            mark: cursor.varint()?,
+        },
         _ => return before.corrupt("an unknown sort of order"),
     })
 }

@@ -145,6 +145,23 @@ impl Encoder {
                 short.int((*thread).into());
                 short.int(*op);
             }
+            Kind::Mark { event, pc } => {
+                head(tag::ORDER);
+                short.byte(order::MARK + u8::from(*event));
+                if !event {
+                    short.int(*pc);
+                }
+            }
+            Kind::Behind {
+                event,
+                thread,
+                mark,
+            } => {
+                head(tag::ORDER);
+                short.byte(order::BEHIND + u8::from(*event));
+                short.int((*thread).into());
+                short.int(*mark);
+            }
             Kind::End { how, code, steps } => {
                 head(tag::END);
                 short.byte(*how as u8);

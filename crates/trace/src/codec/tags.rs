@@ -25,6 +25,10 @@ pub(crate) mod order {
     pub const MOMENT_OF_EVENT: u8 = 1;
     pub const EDGE: u8 = 2;
     pub const EDGE_OF_EVENT: u8 = 3;
+    pub const MARK: u8 = 4;
+    pub const MARK_OF_EVENT: u8 = 5;
+    pub const BEHIND: u8 = 6;
+    pub const EVENT_BEHIND: u8 = 7;
 }
 
 /// High half of an event's first byte.

@@ -108,7 +108,7 @@ pub fn fork(task: &mut Task, args: &CloneArgs, births: &dyn Births) -> Result<Re
 /// # Errors
 /// As [`fork`].
 pub fn fork_at_rest(task: &mut Task, args: &CloneArgs, births: &dyn Births) -> Result<Reply> {
-    let quiet = task.quiesce();
+    let quiet = task.quiesce(true)?;
     if quiet.is_some() {
         task.machine().registry.await_ended();
     }

@@ -82,6 +82,9 @@ pub fn spawn(task: &mut Task, args: &CloneArgs, visits: &dyn Visits) -> Result<R
         member.runs_as(parent.0, parent.1);
         task.machine().registry.visitor_left(member);
     }
+    if let Some(holder) = &task.holder {
+        holder.goes_on();
+    }
     drop(host_stack);
     vforked::take_back(task);
     task.traced = traced;

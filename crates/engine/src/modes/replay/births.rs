@@ -66,6 +66,7 @@ pub fn fork(task: &mut Task, args: &CloneArgs, answer: &Answer) -> Result<Reply>
     }
     inherit::forked(task, args, index, answer.result as u32)?;
     task.ctx.ops = 0;
+    task.ctx.marks = 0;
     task.tape = hook_state::task_tape(task.id())?;
     let member = answer.extra.get(4) == Some(&MEMBER);
     let flow = start_child(task, Origin::Fork, member)?;

@@ -78,7 +78,9 @@ impl Mode for Replay {
             checkpoints: false,
             keeps: false,
             clocks: Use::Replay,
-            operations: match wanted::is_wanted() {
+            operations: match wanted::is_wanted()
+                && ordered_sites::has_instructions(crate::shm::shared())
+            {
                 true => Ordered::Count,
                 false => Ordered::Off,
             },

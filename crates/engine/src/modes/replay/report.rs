@@ -36,6 +36,12 @@ pub fn show(event: &Event<'_>) -> String {
             format!("operation {at} follows operation {op} of thread {thread}")
         }
         Kind::Moment { .. } => "a moment".to_owned(),
+        Kind::Mark { event: true, .. } => "a mark in front of the next event".to_owned(),
+        Kind::Mark { pc, .. } => format!("a mark in front of {pc:#x}"),
+        Kind::Behind {
+            thread, mark: 0, ..
+        } => format!("behind the end of thread {thread}"),
+        Kind::Behind { thread, mark, .. } => format!("behind mark {mark} of thread {thread}"),
         other => format!("{other:?}"),
     };
     format!("{what} at tick {}", event.ticks)

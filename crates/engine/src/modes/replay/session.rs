@@ -217,6 +217,8 @@ impl Session {
     fn exec(&mut self, task: &mut Task, bytes: &[u8]) -> Result<()> {
         let img = Image::decode(bytes).map_err(Failure::setup)?;
         if task.vforked.is_some() {
+            // The call is an operation, though it has no outcome here: the parent goes on counting behind it.
+            task.ctx.ops += 1;
             let known = task.vforked.as_ref().and_then(|p| p.answer.as_ref());
             let pid = known.map_or(task.process.pid, |(_, answer)| answer.result as u32);
             if !super::births::fork_replay(task.machine(), task.process.index, pid)? {
@@ -239,6 +241,7 @@ impl Session {
             linear.begin_program();
         }
         task.ctx.ops = 0;
+        task.ctx.marks = 0;
         if task.ctx.rip != 0 {
             self.turns.begin_program();
         }

@@ -10,6 +10,7 @@
 //!
 //! After Instant Replay (LeBlanc and Mellor-Crummey 1987): versions of objects instead of one order of all.
 
+mod coherence;
 mod file_changes;
 mod object;
 mod pauses;
@@ -33,6 +34,7 @@ use crate::call::reply::Reply;
 use crate::failure::Result;
 use crate::flow::Flow;
 use crate::kernel::{stream_output, syscall_event};
+use crate::lines::Lines;
 use crate::memory::content::{Content, ContentRequest};
 use crate::mode::{
     Begun, Contents, Host, Mode, ModeTraits, Order, Outcomes, PrecedingOp, Reading, Signals, Turns,
@@ -61,6 +63,8 @@ pub struct Sketch {
     company: &'static AtomicBool,
     /// The pauses of its threads, if there are to be any.
     pauses: Option<Pauses>,
+    /// The lines of its memory, if all accesses are to be ordered.
+    lines: Option<Lines>,
     /// Its mode from here on, once it has gone over to turns.
     turns: OnceLock<&'static Serial>,
 }
@@ -68,7 +72,7 @@ pub struct Sketch {
 impl Sketch {
     /// The mode of one process.
     #[must_use]
-    pub fn new(shm: Shm, start: &Start) -> Self {
+    pub fn new(shm: Shm, start: &Start, lines: bool) -> Self {
         let sketch = Self {
             shm,
             shared: Object::default(),
@@ -78,6 +82,7 @@ impl Sketch {
                 Some((seed, true)) => Some(Pauses::new(seed)),
                 _ => None,
             },
+            lines: lines.then(Lines::default),
             turns: OnceLock::new(),
         };
         sketch.is_named(start.process);
@@ -99,7 +104,10 @@ impl Mode for Sketch {
             checkpoints: false,
             keeps: true,
             clocks: Use::Record,
-            operations: Ordered::Record,
+            operations: match self.lines {
+                Some(_) => Ordered::Off,
+                None => Ordered::Record,
+            },
         }
     }
 
@@ -126,6 +134,10 @@ impl Outcomes for Sketch {
         _: Option<&Answer>,
     ) -> Result<()> {
         note_written(task, call, result)?;
+        if let Some(holder) = task.holder.as_ref().filter(|_| task.vforked.is_some()) {
+            // It could not leave.
+            holder.goes_on();
+        }
         syscall_event::log(task, call, result)
     }
 
@@ -189,8 +201,10 @@ impl Turns for Sketch {
     fn asleep(&self, task: &mut Task, enter: &mut dyn FnMut() -> i64) -> Result<i64> {
         task.flush_readings()?;
         task.arrived()?;
+        self.rests(task, true)?;
         let result = task.while_away(enter);
         self.back_in_call(task)?;
+        self.permit_again(task)?;
         Ok(result)
     }
 
@@ -218,6 +232,7 @@ impl Turns for Sketch {
     fn end_budget(&self, task: &mut Task) -> Result<Flow> {
         self.shm.need_supervisor()?;
         let ticks = task.ctx.ticks();
+        self.answer(task)?;
         if task.exact
             && task.steps == 0
             && let Tape::Out(tape) = &mut task.tape
@@ -278,7 +293,7 @@ impl Contents for Sketch {
 
 impl Order for Sketch {
     fn acquire(&self, task: &mut Task) -> Result<()> {
-        if let Some(before) = self.shared.acquire(task)? {
+        if let Some(before) = self.shared.acquire(task, &|task| self.rests(task, true))? {
             self.follows(task, before, true)?;
         }
         if self.turns().is_some() {
@@ -286,7 +301,7 @@ impl Order for Sketch {
             self.shared.release(task);
             self.back_in_call(task)?;
         }
-        Ok(())
+        self.rests_for_good(task)
     }
 
     fn sets_action(&self, task: &Task) -> Option<PrecedingOp> {
@@ -316,7 +331,35 @@ impl Order for Sketch {
         self.shared.release(task);
     }
 
+    fn permit(&self, task: &mut Task) -> Result<Flow> {
+        self.permit_instruction(task)
+    }
+
+    fn permit_step(&self, task: &mut Task) -> Result<()> {
+        self.permit_next(task)
+    }
+
+    fn stands_still(&self, task: &mut Task, event: bool) -> Result<()> {
+        self.rests(task, event)
+    }
+
+    fn permit_call_again(&self, task: &mut Task) -> Result<()> {
+        self.permit_again(task)
+    }
+
+    fn permit_call(&self, task: &mut Task, call: &Call) -> Result<()> {
+        self.permit_memory_of(task, call)
+    }
+
+    fn permit_frame(&self, task: &mut Task) -> Result<()> {
+        self.permit_frame_of(task)
+    }
+
     fn touch(&self, task: &mut Task, words: &mut [u64]) -> Result<()> {
+        if self.lines.is_some() {
+            task.ctx.ops += words.len() as u64;
+            return self.permit_words(task, words);
+        }
         let Tape::Out(tape) = &mut task.tape else {
             return Ok(());
         };

@@ -46,12 +46,16 @@ pub struct Object {
 }
 
 impl Object {
-    /// Acquires it for the task's next operation. Thread and operation that this one follows, if they
+    /// Acquires it for the task's next operation; `rests` is called each time before the task waits. Thread and operation that this one follows, if they
     /// are another thread's.
     ///
     /// # Errors
     /// The moment of the wait is lost.
-    pub fn acquire(&self, task: &mut Task) -> Result<Option<(u32, u64)>> {
+    pub fn acquire(
+        &self,
+        task: &mut Task,
+        rests: &dyn Fn(&mut Task) -> Result<()>,
+    ) -> Result<Option<(u32, u64)>> {
         let lock = &self.lock;
         let taken =
             |from, to| lock.compare_exchange(from, to, Ordering::Acquire, Ordering::Relaxed);
@@ -59,6 +63,7 @@ impl Object {
             // The process may end before it is this thread's turn.
             task.arrived()?;
             while lock.swap(lock::WANTED, Ordering::Acquire) != lock::FREE {
+                rests(task)?;
                 task.while_away(&mut || {
                     sys::futex_wait(lock, lock::WANTED, None);
                     0

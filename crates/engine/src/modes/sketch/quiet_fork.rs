@@ -26,7 +26,7 @@ impl Sketch {
 
     /// The tape with moments.
     fn timed(&self, mut tape: TapeOut) -> Tape {
-        tape.course = Some(Course::new(self.company));
+        tape.course = Some(Course::new(self.company, self.lines.is_none()));
         Tape::Out(tape)
     }
 }
@@ -41,6 +41,7 @@ impl Lives for Sketch {
 
     fn clone_thread(&self, task: &mut Task, args: &CloneArgs, _: Option<&Answer>) -> Result<Reply> {
         self.company.store(true, Ordering::Relaxed);
+        self.will_have_thread(task, args)?;
         host_threads::make(task, args)
     }
 
@@ -70,10 +71,12 @@ impl Lives for Sketch {
     }
 
     fn thread_begins(&self, task: &mut Task, start: Kind<'_>) -> Result<()> {
+        self.enrol_if_asked_for(task)?;
         task.record(start)
     }
 
     fn thread_ends(&self, task: &mut Task) {
+        self.withdraw_lines(task);
         self.release(task);
     }
 
@@ -114,6 +117,7 @@ impl fork::Births for Sketch {
             // Nobody writes it: the parent would have turns.
             self.note_reader(file, child)?;
         }
+        self.claim_all(task)?;
         Ok(false)
     }
 
@@ -128,7 +132,9 @@ impl fork::Births for Sketch {
         self.shared.forget();
         self.actions.forget();
         task.ctx.ops = 0;
+        task.ctx.marks = 0;
         task.ctx.order_id = task.slot + 1;
+        self.forget_lines(task);
         order::forget()
             .map_err(|e| Failure::internal(format!("the objects are not forgotten: errno {e}")))?;
         task.tape = self.create_tape(task.id())?;

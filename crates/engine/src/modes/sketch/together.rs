@@ -36,9 +36,10 @@ impl Sketch {
         task.arrived()?;
         let registry = &task.machine().registry;
         loop {
-            let quiet = task.quiesce();
+            let quiet = task.quiesce(true)?;
             let placed = |me: &_| registry.all_placed(me);
             if task.member.as_deref().is_none_or(placed) {
+                self.stop_asking(task)?;
                 registry.part();
                 let turns: &'static Serial =
                     Box::leak(Box::new(Serial::taking_over(self.shm, task)));
@@ -53,8 +54,13 @@ impl Sketch {
                 return Ok(turns);
             }
             drop(quiet);
-            // They go on to places that their tapes can name.
+            // They go on to places that their tapes can name, and may need lines of this one for that.
+            self.rests(task, true)?;
             std::thread::yield_now();
+            if let Some(holder) = &task.holder {
+                holder.goes_on();
+            }
+            self.permit_again(task)?;
         }
     }
 

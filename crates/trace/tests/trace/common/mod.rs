@@ -187,6 +187,12 @@ fn line(event: &Event<'_>) -> String {
             thread,
             op,
         } => write!(text, "{at} of event {event} after {op} of {thread}"),
+        Kind::Mark { event, pc } => write!(text, "mark of event {event} at {pc:#x}"),
+        Kind::Behind {
+            event,
+            thread,
+            mark,
+        } => write!(text, "event {event} behind {mark} of {thread}"),
         Kind::Checksum { at, value } => write!(text, "checksum {at:#x} {value:#x}"),
         Kind::End { how, code, steps } => write!(text, "end {how:?} {code} after {steps}"),
     }

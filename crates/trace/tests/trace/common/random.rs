@@ -85,6 +85,13 @@ fn plain_kind() -> impl Strategy<Value = Kind<'static>> {
                 op,
             }
         }),
+        number().prop_map(|pc| Kind::Mark { event: false, pc }),
+        Just(Kind::Mark { event: true, pc: 0 }),
+        (any::<bool>(), number32(), number()).prop_map(|(event, thread, mark)| Kind::Behind {
+            event,
+            thread,
+            mark
+        }),
         (number(), any::<u64>()).prop_map(|(at, value)| Kind::Checksum { at, value }),
         (how, any::<i32>(), number32()).prop_map(|(how, code, steps)| Kind::End {
             how,

@@ -6,7 +6,7 @@ use relive_dbt::Stop;
 use relive_host::GuestAddr;
 use relive_trace::Kind;
 
-use super::bound::{Bound, is_at_call};
+use super::bound::{Bound, is_at_call, passes_marks_of_event};
 use super::next_thread::first;
 use crate::failure::{Failure, Result};
 use crate::modes::replay::events::DueEvent;
@@ -77,6 +77,7 @@ impl Stepper {
     pub fn linear_step(&mut self) -> Result<Step> {
         let ending = self.ending()?;
         if let (Some(Ending::Here), Some(linear)) = (&ending, &mut self.session.linear) {
+            passes_marks_of_event(&mut self.task);
             linear.waits(self.task.slot);
         }
         let first = self.session.first_due(Some(&mut self.task))?;
@@ -153,6 +154,10 @@ impl Stepper {
     /// # Errors
     /// A damaged trace.
     pub fn holds_back(&mut self, due: &DueEvent) -> Result<bool> {
+        // A reading of a clock is mostly no event.
+        if !matches!(due, DueEvent::Stop(Stop::Instr { .. })) {
+            passes_marks_of_event(&mut self.task);
+        }
         let next = self.task.tape.outline()?;
         let waits_for_turn = match self.task.tape.peek()?.map(|event| event.kind) {
             Some(Kind::Syscall(call)) => call.switched,

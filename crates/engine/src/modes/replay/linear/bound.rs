@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use relive_trace::{Ending, Kind, Syscall};
+use relive_trace::{Ending, Kind, Origin, Syscall};
 
 use super::hints::What;
 use crate::call::answer::child_index;
@@ -44,21 +44,31 @@ pub enum Bound {
     End,
 }
 
-/// How far a thread may run; `is_made` says whether a thread has made an operation, `hint` the decisions of a
-/// search for this one.
+/// How far the other threads are.
+pub trait OtherThreads {
+    /// Whether a thread has made its operation `op`.
+    fn has_made(&self, thread: u32, op: u64) -> bool;
+
+    /// Whether a thread has passed its mark; 0: whether it has ended.
+    fn has_passed(&self, thread: u32, mark: u64) -> bool;
+}
+
+/// How far a thread may run, by how far the others are; `hint` says the decisions of a search for this one.
 ///
 /// # Errors
 /// A damaged trace.
 pub fn bound(
     task: &mut Task,
-    is_made: &dyn Fn(u32, u64) -> bool,
+    others: &dyn OtherThreads,
     hint: &dyn Fn(What) -> Option<u64>,
 ) -> Result<Bound> {
     let (ticks, ops) = (task.ctx.ticks(), task.ctx.ops);
+    let is_made = |thread, op| others.has_made(thread, op);
     let next = task.tape.outline()?;
     let Tape::In(tape) = &mut task.tape else {
         return Ok(Bound::End);
     };
+    task.ctx.marks += std::mem::take(&mut tape.late_marks);
     while let Some(&note) = tape.notes.front() {
         match note {
             Note::Edge {
@@ -106,6 +116,46 @@ pub fn bound(
                 tape.early = step;
                 tape.moments += 1;
             }
+            Note::Mark {
+                event: false,
+                ticks: tick,
+                pc,
+            } => {
+                let at = tape.behind.1;
+                if ticks < tick {
+                    return Ok(Bound::Tick { ticks: tick, at });
+                }
+                if ticks > tick {
+                    return Err(Failure::divergence(format!(
+                        "thread {} has passed tick {tick}, where it gave lines of memory up in front of {pc:#x}",
+                        task.slot
+                    )));
+                }
+                if task.ctx.rip != pc {
+                    return Ok(Bound::Step { ticks: tick, at });
+                }
+                task.ctx.marks += 1;
+            }
+            Note::Behind {
+                event: false,
+                ticks: tick,
+                thread,
+                mark,
+            } if !others.has_passed(thread, mark) => {
+                if ticks > tick {
+                    return Err(Failure::divergence(format!(
+                        "thread {} has passed tick {tick}, behind which it comes after thread {thread}, before that one",
+                        task.slot
+                    )));
+                }
+                return Ok(Bound::Operation {
+                    ticks: tick,
+                    at: ops + 1,
+                    after: thread,
+                    since: tape.behind.1,
+                });
+            }
+            Note::Behind { event: false, .. } => {}
             _ => break,
         }
         tape.notes.pop_front();
@@ -121,6 +171,11 @@ pub fn bound(
     for note in &tape.notes {
         match (*note, &mut event) {
             (Note::Edge { thread, op, .. }, Bound::Event { after, .. }) if !is_made(thread, op) => {
+                *after = Some(thread);
+            }
+            (Note::Behind { thread, mark, .. }, Bound::Event { after, .. })
+                if !others.has_passed(thread, mark) =>
+            {
                 *after = Some(thread);
             }
             (
@@ -146,6 +201,19 @@ pub fn bound(
             _ => Bound::End,
         });
     };
+    if let Some(Kind::Start(start)) = tape.peek_kind()?
+        && start.origin == Origin::Vfork
+    {
+        // It begins within a call of its parent's, which goes on as it.
+        return Ok(Bound::Event {
+            begin: 0,
+            end: 0,
+            after: None,
+            ends: false,
+            changed: false,
+            made: None,
+        });
+    }
     // Only before a call, or at a position, can the thread wait for its turn.
     let waits = next.syscall
         || matches!(
@@ -191,6 +259,17 @@ pub fn bound(
         changed,
         made,
     })
+}
+
+/// The thread stands in front of its next event: the marks that it made there are behind it.
+pub fn passes_marks_of_event(task: &mut Task) {
+    let Tape::In(tape) = &mut task.tape else {
+        return;
+    };
+    let before = tape.notes.len();
+    let is_mark = |note: &Note| matches!(note, Note::Mark { event: true, .. });
+    tape.notes.retain(|note| !is_mark(note));
+    task.ctx.marks += (before - tape.notes.len()) as u64;
 }
 
 /// Whether the thread's next instruction is a system call.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use relive_host::GuestAddr;
 
 use super::access_waits::{AccessStop, AccessWaits};
-use super::bound::{Bound, bound, is_at_call};
+use super::bound::{Bound, OtherThreads, bound, is_at_call};
 use super::exact_turns::ExactTurns;
 use super::first_moments::FirstMoments;
 use super::hints::{Hints, What};
@@ -20,11 +20,11 @@ use crate::task::Task;
 pub struct Linear {
     /// The exact schedule.
     schedule: ExactTurns,
-    /// Threads that there have been.
+    /// ThreadsSeen that there have been.
     seen: BTreeSet<u32>,
-    /// Threads that stand in front of their next event.
+    /// ThreadsSeen that stand in front of their next event.
     waiting: BTreeSet<u32>,
-    /// Threads that have nothing left to do.
+    /// ThreadsSeen that have nothing left to do.
     over: BTreeSet<u32>,
     /// The decisions of a search.
     hints: Hints,
@@ -219,20 +219,14 @@ impl Linear {
         others: &BTreeMap<u32, Box<Task>>,
         running: Option<&Task>,
     ) -> Result<Bound> {
-        let is_made = |thread: u32, op: u64| {
-            let there = others.get(&thread).map(|task| task.ctx.ops);
-            let runs = running
-                .filter(|task| task.slot == thread)
-                .map(|t| t.ctx.ops);
-            match there.or(runs) {
-                Some(ops) => ops >= op,
-                // It has ended with all that it did.
-                None => self.seen.contains(&thread),
-            }
+        let there = ThreadsSeen {
+            others,
+            running,
+            seen: &self.seen,
         };
         let (process, thread) = (task.process.index, task.index);
         let hint = |what| self.hints.at(process, thread, what);
-        bound(task, &is_made, &hint)
+        bound(task, &there, &hint)
     }
 
     /// How far a thread may run before an access that is ordered, or when it is due.
@@ -285,6 +279,35 @@ impl Linear {
             None => None,
         };
         Ok(began.map_or(end, |began| began.min(end)))
+    }
+}
+
+/// The other threads, seen from one.
+struct ThreadsSeen<'a> {
+    others: &'a BTreeMap<u32, Box<Task>>,
+    running: Option<&'a Task>,
+    seen: &'a BTreeSet<u32>,
+}
+
+impl ThreadsSeen<'_> {
+    /// Whether it is so of a thread; of one that has ended with all that it did.
+    fn is(&self, thread: u32, so: impl FnOnce(&Task) -> bool) -> bool {
+        let there = self.others.get(&thread).map(|task| &**task);
+        let runs = self.running.filter(|task| task.slot == thread);
+        match there.or(runs) {
+            Some(task) => so(task),
+            None => self.seen.contains(&thread),
+        }
+    }
+}
+
+impl OtherThreads for ThreadsSeen<'_> {
+    fn has_made(&self, thread: u32, op: u64) -> bool {
+        self.is(thread, |task| task.ctx.ops >= op)
+    }
+
+    fn has_passed(&self, thread: u32, mark: u64) -> bool {
+        self.is(thread, |task| mark != 0 && task.ctx.marks >= mark)
     }
 }
 

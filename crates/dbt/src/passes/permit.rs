@@ -1,0 +1,189 @@
+//! The pass of permissions: before each access to memory it looks into the table of its thread
+//! ([`relive_host::permissions`]), and leaves to the host where the access is not permitted. Instructions whose accesses
+//! are not one or two at plain addresses always leave: the host takes all of their lines, and steps them. Single steps
+//! are not checked.
+//!
+//! One look serves an access of up to 64 bytes at any address: an entry also says whether the next line is permitted.
+//! Only where that is not so, code beside the fragment finds out whether the access needs it.
+//!
+//! It must never change a flag that is alive, or touch guest memory.
+
+use iced_x86::{InstructionInfoFactory, UsedMemory};
+use relive_host::context::off;
+use relive_host::permissions::{LINE, LINE_SHIFT, LINES, READ, READ_ON, WRITE, WRITE_ON, WRITES};
+
+use super::address::Place;
+use super::pass::Pass;
+use crate::access::access_kinds;
+use crate::classify::Class;
+use crate::decode::Insn;
+use crate::emit::{Asm, JCC_BYTES, RAX, RCX};
+use crate::exit::{Exit, ExitKind};
+use crate::unit::{Flow, Unit};
+
+/// Most bytes that the checks of one instruction take, stubs included.
+const BYTES: u32 = 640;
+/// Most accesses of one instruction that are checked in line.
+const IN_LINE: usize = 2;
+const RDX_SLOT: i32 = off::PERMIT_SPILL;
+const RAX_SLOT: i32 = off::PERMIT_SPILL + 8;
+const EQUAL: u8 = 4;
+const BELOW_OR_EQUAL: u8 = 6;
+/// Length of the look at the entry.
+const TEST_BYTES: u32 = 3;
+
+/// The pass; on while memory is ordered by its lines.
+#[derive(Default)]
+pub(crate) struct Permit {
+    on: bool,
+}
+
+/// The check of one access.
+struct AccessCheck {
+    place: Place,
+    size: u64,
+    writes: bool,
+}
+
+impl Permit {
+    /// Switches it; whether it was the other way.
+    pub(crate) fn set(&mut self, on: bool) -> bool {
+        std::mem::replace(&mut self.on, on) != on
+    }
+}
+
+impl Pass for Permit {
+    fn name(&self) -> &'static str {
+        "permit"
+    }
+
+    fn is_on(&self, step: bool) -> bool {
+        self.on && !step
+    }
+
+    /// It is switched on in the middle of a program.
+    fn key(&self) -> Option<u64> {
+        None
+    }
+
+    fn around_bytes(&self) -> u32 {
+        BYTES
+    }
+
+    fn unrolls(&self) -> bool {
+        false
+    }
+
+    fn before(&self, unit: &mut Unit<'_>, insn: &Insn) -> Flow {
+        if matches!(insn.class, Class::Syscall | Class::Unsupported(_)) {
+            return Flow::Continue;
+        }
+        let mut factory = InstructionInfoFactory::new();
+        let info = factory.info(&insn.iced);
+        let all = info.used_memory().iter();
+        let all = all.filter(|memory| access_kinds(memory.access()) != (false, false));
+        let checks: Option<Vec<AccessCheck>> = all.map(|memory| plan(insn, memory)).collect();
+        let Some(checks) = checks.filter(|checks| checks.len() <= IN_LINE) else {
+            unit.asm.store_imm(off::PERMIT_WHAT, 0);
+            unit.leave(Exit::new(ExitKind::Permission, unit.frag, insn.pc()));
+            return Flow::End;
+        };
+        if checks.is_empty() {
+            return Flow::Continue;
+        }
+        let dead = unit.dead_flags(insn.pc()).all();
+        // Of two accesses the lines are asked for together.
+        let alone = checks.len() == 1;
+        for check in &checks {
+            emit(unit, insn, check, alone, dead);
+        }
+        Flow::Continue
+    }
+}
+
+/// The check of an access; `None`: the host is to look at it.
+fn plan(insn: &Insn, memory: &UsedMemory) -> Option<AccessCheck> {
+    let size = memory.memory_size().size() as u64;
+    // A masked access counts as a whole.
+    if insn.is_repeated() || !(1..=LINE).contains(&size) || memory.vsib_size() != 0 {
+        return None;
+    }
+    let (_, writes) = access_kinds(memory.access());
+    let place = Place::of(memory)?;
+    Some(AccessCheck {
+        place,
+        size,
+        writes,
+    })
+}
+
+/// Puts the address of an access into rcx.
+fn address(asm: &mut Asm, place: &Place) {
+    match place {
+        Place::Fixed(at) => asm.mov_imm64(RCX, *at),
+        Place::Computed(address) => address.emit(asm, RDX_SLOT),
+    }
+}
+
+/// `test byte [rcx], bit`
+fn test(asm: &mut Asm, bit: u8) {
+    asm.bytes(&[0xf6, 0x01, bit]);
+}
+
+/// Flags that are alive are the guest's again.
+fn restore_flags(asm: &mut Asm, dead: bool) {
+    if !dead {
+        asm.bytes(&[0x04, 0x7f, 0x9e]); // add al, 0x7f; sahf
+        asm.load(RAX, RAX_SLOT);
+    }
+}
+
+/// Emits a check; `alone`: it is the only one of the instruction; `dead`: flags may be lost.
+fn emit(unit: &mut Unit<'_>, insn: &Insn, check: &AccessCheck, alone: bool, dead: bool) {
+    let (narrow, wide) = match check.writes {
+        true => (WRITE, WRITE_ON),
+        false => (READ, READ_ON),
+    };
+    let bit = if check.size == 1 { narrow } else { wide };
+    let asm = &mut *unit.asm;
+    asm.spill_rcx();
+    address(asm, &check.place);
+    if !dead {
+        asm.store(RAX_SLOT, RAX);
+        asm.bytes(&[0x9f, 0x0f, 0x90, 0xc0]); // lahf; seto al
+    }
+    asm.bytes(&[0x48, 0xc1, 0xe9, LINE_SHIFT as u8]); // shr rcx, 6
+    asm.bytes(&[0x81, 0xe1]); // and ecx, imm32
+    asm.bytes(&(LINES as u32 - 1).to_le_bytes());
+    asm.gs(Some(0x48), 0x03, RCX, off::PERMISSIONS); // add rcx, gs:[PERMISSIONS]
+    asm.keep_whole(TEST_BYTES + JCC_BYTES);
+    let back = asm.here() + TEST_BYTES + JCC_BYTES;
+    let exit = Exit::new(ExitKind::Permission, unit.frag, insn.pc());
+    let stub = unit.exits.add_at(exit, |stub| {
+        if check.size > 1 {
+            test(stub, narrow);
+            let denied = stub.jump_ahead_if(EQUAL);
+            // Is it all in this line?
+            stub.restore_rcx();
+            address(stub, &check.place);
+            stub.bytes(&[0x83, 0xe1, LINE as u8 - 1]); // and ecx, 63
+            stub.bytes(&[0x83, 0xf9, (LINE - check.size) as u8]); // cmp ecx, 64 - size
+            stub.jcc(BELOW_OR_EQUAL, back);
+            stub.land(denied);
+        }
+        restore_flags(stub, dead);
+        stub.restore_rcx();
+        let what = check.size | if check.writes { WRITES } else { 0 };
+        if alone {
+            address(stub, &check.place);
+            stub.store(off::PERMIT_AT, RCX);
+            stub.restore_rcx();
+        }
+        stub.store_imm(off::PERMIT_WHAT, if alone { what as u32 } else { 0 });
+    });
+    let asm = &mut *unit.asm;
+    test(asm, bit);
+    asm.jcc(EQUAL, stub);
+    restore_flags(asm, dead);
+    asm.restore_rcx();
+}

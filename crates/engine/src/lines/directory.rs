@@ -1,0 +1,450 @@
+//! The directory of lines: which thread asks which other one for a line, and what follows. All changes of hands
+//! are made here, under the lock of its owner. Must never wait.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use relive_host::order;
+use relive_host::permissions::{LINES, Permissions, READ, WRITE};
+
+use super::line_holder::{Holder, Mark};
+use super::writers::Writers;
+
+/// Lines that go together: those of a page.
+const BLOCK: usize = 64;
+/// So often in a moment a line of a block takes the others along, before each goes alone.
+const TOGETHER: u8 = 4;
+/// log2 of the cycles of such a moment.
+const MOMENT: u32 = 21;
+
+/// All threads and what they wait for.
+pub struct Directory {
+    /// By their indices.
+    threads: Vec<HolderState>,
+    /// Threads that have ended, in this order.
+    ended: Vec<u32>,
+    /// Those that threads which are about to begin need not come behind.
+    births: BTreeMap<u32, usize>,
+    writers: Writers,
+    blocks: Vec<BlockOfLines>,
+    none: &'static Permissions,
+    pub(super) clock: fn() -> u64,
+}
+
+/// How often a line of a block has taken others along from another thread.
+#[derive(Clone, Copy, Default)]
+struct BlockOfLines {
+    moment: u32,
+    times: u8,
+}
+
+/// A thread.
+struct HolderState {
+    holder: Arc<Holder>,
+    /// What others ask it for.
+    asked_for: Vec<LineAsk>,
+    /// Lines that it keeps until the access at hand has been made, in order.
+    pinned: Vec<u32>,
+    /// The marks of others that it comes behind, and has not said so.
+    behind: Vec<(u32, Mark)>,
+    /// The last mark of each other thread that it has said to come behind.
+    known: BTreeMap<u32, Mark>,
+    /// So many of the threads that have ended are behind it.
+    ended: usize,
+    /// The thread that it has asked.
+    asks: Option<u32>,
+}
+
+/// A line that a thread asks for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct LineAsk {
+    by: u32,
+    line: u32,
+    writes: bool,
+}
+
+/// How far a claim is.
+pub enum ClaimStep {
+    /// All lines are there: it comes behind these marks (0: the end of the thread).
+    Done(Vec<(u32, Mark)>),
+    /// It waits for this thread, until the number of its wakings changes.
+    Waits(Arc<Holder>, u32),
+}
+
+impl HolderState {
+    fn thread(&self) -> u32 {
+        self.holder.thread
+    }
+
+    fn table(&self) -> &Permissions {
+        &self.holder.table
+    }
+
+    fn comes_behind(&mut self, thread: u32, mark: Mark) {
+        if thread == self.thread() {
+            return;
+        }
+        match self.behind.iter_mut().find(|(other, _)| *other == thread) {
+            Some((_, known)) => *known = mark.max(*known),
+            None => self.behind.push((thread, mark)),
+        }
+    }
+
+    fn pin(&mut self, line: u32) {
+        if let Err(at) = self.pinned.binary_search(&line) {
+            self.pinned.insert(at, line);
+        }
+    }
+
+    fn has_pinned(&self, line: u32) -> bool {
+        self.pinned.binary_search(&line).is_ok()
+    }
+}
+
+impl Directory {
+    /// Without threads.
+    ///
+    /// # Errors
+    /// The kernel's error number: no memory.
+    pub fn new() -> Result<Self, i32> {
+        Ok(Self {
+            threads: Vec::new(),
+            ended: Vec::new(),
+            births: BTreeMap::new(),
+            writers: Writers::new()?,
+            blocks: vec![BlockOfLines::default(); LINES as usize / BLOCK],
+            none: Box::leak(Box::new(Permissions::new()?)),
+            clock: order::now,
+        })
+    }
+
+    /// A table in which nothing is permitted.
+    pub fn none(&self) -> &'static Permissions {
+        self.none
+    }
+
+    /// Forgets all threads, in a process that has one.
+    pub fn start_over(&mut self) {
+        self.threads.clear();
+        self.ended.clear();
+        self.births.clear();
+        self.writers.forget();
+        self.blocks.fill(BlockOfLines::default());
+    }
+
+    /// A thread is about to be made by another one, which has come behind all that have ended.
+    pub fn will_begin(&mut self, thread: u32) {
+        self.births.insert(thread, self.ended.len());
+    }
+
+    /// A thread begins.
+    pub fn enrol(&mut self, holder: Arc<Holder>) {
+        let thread = holder.thread;
+        let state = HolderState {
+            holder,
+            asked_for: Vec::new(),
+            pinned: Vec::new(),
+            behind: Vec::new(),
+            known: BTreeMap::new(),
+            ended: self.births.remove(&thread).unwrap_or(0),
+            asks: None,
+        };
+        let at = self.threads.partition_point(|s| s.thread() < thread);
+        self.threads.insert(at, state);
+    }
+
+    /// Where the state of a thread is.
+    fn place(&self, thread: u32) -> Option<usize> {
+        self.threads
+            .binary_search_by_key(&thread, HolderState::thread)
+            .ok()
+    }
+
+    /// A thread has ended, with all that it did: its lines belong to nobody.
+    pub fn withdraw(&mut self, thread: u32) {
+        let Some(at) = self.place(thread) else {
+            return;
+        };
+        let state = self.threads.remove(at);
+        state.holder.withdraws();
+        self.ended.push(thread);
+        for ask in state.asked_for {
+            self.wake(ask.by);
+        }
+    }
+
+    /// A thread has all lines, behind all that the others have done; they are at rest. What it comes behind.
+    ///
+    /// `None`: one of them is not at a mark, as it was killed where it ran.
+    pub fn claim_all(&mut self, me: u32) -> Option<Vec<(u32, Mark)>> {
+        let mut behind = Vec::new();
+        for state in self.threads.iter_mut().filter(|s| s.thread() != me) {
+            let mark = state.holder.hold_still()?;
+            behind.append(&mut state.behind.clone());
+            behind.push((state.thread(), mark));
+            state.table().clear();
+            state.pinned.clear();
+            state.holder.let_go();
+        }
+        self.blocks.fill(BlockOfLines::default());
+        let mine = self.place(me)?;
+        let state = &mut self.threads[mine];
+        state.holder.permit_all();
+        for (thread, mark) in behind {
+            state.comes_behind(thread, mark);
+        }
+        Some(self.comes_behind(me))
+    }
+
+    /// All threads: each is permitted everything, and nobody waits.
+    pub fn permit_all(&mut self) {
+        for state in &mut self.threads {
+            state.asked_for.clear();
+            state.holder.permit_all();
+            state.holder.looks_at_own();
+            state.holder.wake();
+        }
+    }
+
+    fn wake(&self, thread: u32) {
+        if let Some(at) = self.place(thread) {
+            self.threads[at].holder.wake();
+        }
+    }
+
+    /// The marks that a thread comes behind now, to be said: the new ones alone.
+    pub fn comes_behind(&mut self, thread: u32) -> Vec<(u32, Mark)> {
+        let Some(at) = self.place(thread) else {
+            return Vec::new();
+        };
+        let state = &mut self.threads[at];
+        let mut said = std::mem::take(&mut state.behind);
+        said.retain(|&(other, mark)| {
+            let known = state.known.entry(other).or_default();
+            let is_new = mark > *known;
+            *known = mark.max(*known);
+            is_new
+        });
+        let new = self.ended[state.ended..].iter();
+        let new = new.filter(|other| **other != thread);
+        said.extend(new.map(|&other| (other, 0)));
+        state.ended = self.ended.len();
+        said
+    }
+
+    /// Goes on with a claim of a thread that is active: lines in one order for all threads, each with whether it is
+    /// written.
+    ///
+    /// # Panics
+    /// The thread is none of the directory's.
+    pub fn claim(&mut self, me: u32, wants: &[(u32, bool)]) -> ClaimStep {
+        let mine = self.place(me).expect("it has been enrolled");
+        self.asks_nobody(mine);
+        for (done, &(line, writes)) in wants.iter().enumerate() {
+            while let Some(other) = self.take(mine, line, writes) {
+                let waits = self.ask(mine, other, line, writes);
+                let state = &self.threads[other];
+                // It may have come to rest before it could see that it was asked.
+                if state.has_pinned(line) || state.holder.hold_still().is_none() {
+                    let had = wants[..done].iter().map(|(line, _)| *line);
+                    self.threads[mine].pinned = had.collect();
+                    return waits;
+                }
+                state.holder.let_go();
+                self.asks_nobody(mine);
+            }
+        }
+        self.threads[mine].pinned.clear();
+        ClaimStep::Done(self.comes_behind(me))
+    }
+
+    /// Takes a line from all others that are at rest; the one that has to be asked.
+    fn take(&mut self, mine: usize, line: u32, writes: bool) -> Option<usize> {
+        if self.threads[mine].table().permits(line, writes) {
+            return None;
+        }
+        let mut taken = false;
+        for other in (0..self.threads.len()).filter(|other| *other != mine) {
+            let state = &self.threads[other];
+            if !conflicts(state.table().get(line), writes) {
+                continue;
+            }
+            let mark = match state.has_pinned(line) {
+                true => None,
+                false => state.holder.hold_still(),
+            };
+            let Some(mark) = mark else {
+                if taken {
+                    // A reader at least, or the next one to ask would not know of those before it.
+                    self.grant(mine, line, false);
+                }
+                return Some(other);
+            };
+            self.hand_over(other, mine, line, writes, mark);
+            self.take_along(Some((other, mark)), mine, line, writes);
+            self.threads[other].holder.let_go();
+            taken = true;
+        }
+        self.grant(mine, line, writes);
+        if !taken {
+            self.take_along(None, mine, line, writes);
+        }
+        None
+    }
+
+    /// One thread gives a line up at its mark, for another one; the table of the first may be changed.
+    fn hand_over(&mut self, from: usize, to: usize, line: u32, writes: bool, mark: Mark) {
+        let table = self.threads[from].table();
+        let wrote = table.permits(line, true);
+        table.set(line, if writes { 0 } else { READ });
+        let thread = self.threads[from].thread();
+        if wrote && !writes {
+            self.writers.set(line, thread, mark);
+        }
+        // What the first one has got since its mark it has not come behind yet.
+        for at in 0..self.threads[from].behind.len() {
+            let (thread, mark) = self.threads[from].behind[at];
+            self.threads[to].comes_behind(thread, mark);
+        }
+        self.threads[to].comes_behind(thread, mark);
+    }
+
+    /// A line that no other thread has in a way that conflicts is a thread's.
+    fn grant(&mut self, mine: usize, line: u32, writes: bool) {
+        let state = &mut self.threads[mine];
+        if let Some((thread, mark)) = self.writers.get(line) {
+            state.comes_behind(thread, mark);
+        }
+        let permitted = if writes { READ | WRITE } else { READ };
+        state.table().set(line, permitted);
+    }
+
+    /// The other lines of a block go along with one, as far as they belong to the thread that it comes from, or nobody
+    /// has them in a way that conflicts.
+    fn take_along(&mut self, from: Option<(usize, Mark)>, mine: usize, line: u32, writes: bool) {
+        let first = line & !(BLOCK as u32 - 1);
+        if from.is_some() {
+            let block = &mut self.blocks[line as usize / BLOCK];
+            let now = ((self.clock)() >> MOMENT) as u32;
+            if block.moment != now {
+                *block = BlockOfLines {
+                    moment: now,
+                    times: 0,
+                };
+            }
+            if block.times >= TOGETHER {
+                return;
+            }
+            block.times += 1;
+        }
+        let from_place = from.map(|(place, _)| place);
+        let mut others = [0; BLOCK];
+        for (place, state) in self.threads.iter().enumerate() {
+            if place != mine && Some(place) != from_place {
+                state.table().add_to(first, &mut others);
+            }
+        }
+        for (there, other) in others.into_iter().zip(first..) {
+            let has = self.threads[mine].table().permits(other, writes);
+            if has || other == line || conflicts(there, writes) {
+                continue;
+            }
+            if let Some((place, mark)) = from
+                && conflicts(self.threads[place].table().get(other), writes)
+            {
+                if self.threads[place].has_pinned(other) {
+                    continue;
+                }
+                self.hand_over(place, mine, other, writes, mark);
+            }
+            self.grant(mine, other, writes);
+        }
+    }
+
+    /// All that threads wait for, and have not said, in numbers.
+    #[cfg(test)]
+    pub(super) fn waits(&self) -> String {
+        let each = |s: &HolderState| {
+            let asks: Vec<_> = s
+                .asked_for
+                .iter()
+                .map(|a| (a.by, a.line, a.writes))
+                .collect();
+            let written = [0, 1, 64].map(|line| self.writers.get(line));
+            let (pinned, behind, known) = (&s.pinned, &s.behind, &s.known);
+            format!(
+                "{asks:?} {pinned:?} {behind:?} {known:?} {} {:?} {written:?}",
+                s.ended, s.asks
+            )
+        };
+        self.threads.iter().map(each).collect()
+    }
+
+    fn ask(&mut self, mine: usize, other: usize, line: u32, writes: bool) -> ClaimStep {
+        let other_thread = self.threads[other].thread();
+        let asker = &mut self.threads[mine];
+        asker.asks = Some(other_thread);
+        let (by, wakings) = (asker.thread(), asker.holder.wakings());
+        let state = &mut self.threads[other];
+        state.asked_for.push(LineAsk { by, line, writes });
+        state.holder.is_asked();
+        ClaimStep::Waits(Arc::clone(&state.holder), wakings)
+    }
+
+    fn asks_nobody(&mut self, mine: usize) {
+        let me = self.threads[mine].thread();
+        let asked = self.threads[mine].asks.take();
+        if let Some(other) = asked.and_then(|other| self.place(other)) {
+            self.threads[other].asked_for.retain(|ask| ask.by != me);
+        }
+    }
+
+    /// A thread stands at its mark, and gives up what others ask it for. Its own thread calls this, at rest or not.
+    pub fn answer(&mut self, me: u32, mark: Mark) {
+        let Some(mine) = self.place(me) else {
+            return;
+        };
+        let state = &mut self.threads[mine];
+        let asks = std::mem::take(&mut state.asked_for);
+        let (now, later): (Vec<LineAsk>, Vec<LineAsk>) = asks
+            .into_iter()
+            .partition(|ask| !state.has_pinned(ask.line));
+        state.asked_for = later;
+        if state.asked_for.is_empty() {
+            state.holder.looks_at_own();
+        }
+        for ask in now {
+            if let Some(by) = self.place(ask.by) {
+                self.give(mine, by, ask, mark);
+                self.threads[by].holder.wake();
+            }
+        }
+    }
+
+    fn give(&mut self, mine: usize, by: usize, ask: LineAsk, mark: Mark) {
+        self.threads[by].asks = None;
+        let permitted = self.threads[mine].table().get(ask.line);
+        if !conflicts(permitted, ask.writes) {
+            return;
+        }
+        self.hand_over(mine, by, ask.line, ask.writes, mark);
+        // It has the line at once, or the next one to ask would not know of this thread. Where others read it, it
+        // hears of them when it goes on with its claim, and keeps nothing before: two might wait for each other.
+        let mut others = (0..self.threads.len()).filter(|other| *other != by);
+        let is_read = others.any(|other| self.threads[other].table().get(ask.line) != 0);
+        let writes = ask.writes && !is_read;
+        self.grant(by, ask.line, writes);
+        if writes == ask.writes {
+            self.threads[by].pin(ask.line);
+        }
+        self.take_along(Some((mine, mark)), by, ask.line, writes);
+    }
+}
+
+/// Whether a thread with these permissions has a line in a way in which it cannot while another one reads it, or writes.
+fn conflicts(permitted: u8, writes: bool) -> bool {
+    match writes {
+        true => permitted != 0,
+        false => permitted & WRITE != 0,
+    }
+}

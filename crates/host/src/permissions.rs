@@ -1,0 +1,172 @@
+//! The permissions of a guest thread to access memory, where memory is ordered by its lines: a table with a byte for each
+//! line of 64 bytes, found by the low digits of the line's number, so that lines which lie [`LINES`] apart have one
+//! byte. Translated code looks into the table of its thread before each access (`relive_dbt`).
+//!
+//! A table is changed by its own thread, or by another one while that thread is at rest. Must never say of a line that
+//! an access is permitted before the one that changes it has made sure that it is.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use crate::sys;
+
+/// Addresses with the same bits from here on lie in the same line.
+pub const LINE_SHIFT: u32 = 6;
+/// Bytes of a line.
+pub const LINE: u64 = 1 << LINE_SHIFT;
+/// Entries of a table.
+pub const LINES: u64 = 1 << 22;
+
+/// In [`crate::Context::permit_what`]: the access writes.
+pub const WRITES: u64 = 1 << 8;
+
+/// The line may be read.
+pub const READ: u8 = 1;
+/// The line may be written, and read.
+pub const WRITE: u8 = 2;
+/// [`READ`] holds for this line and the next.
+pub const READ_ON: u8 = 4;
+/// [`WRITE`] holds for this line and the next.
+pub const WRITE_ON: u8 = 8;
+
+/// The index of the line that `addr` lies in.
+#[must_use]
+pub fn line_of(addr: u64) -> u32 {
+    ((addr >> LINE_SHIFT) & (LINES - 1)) as u32
+}
+
+/// The indices of the lines that `len` bytes at `addr` lie in; each once.
+pub fn lines_of(addr: u64, len: u64) -> impl Iterator<Item = u32> {
+    let first = addr >> LINE_SHIFT;
+    let last = addr.saturating_add(len.saturating_sub(1)) >> LINE_SHIFT;
+    let count = (last - first + 1).min(LINES) * u64::from(len > 0);
+    (first..first + count).map(|line| (line & (LINES - 1)) as u32)
+}
+
+/// A table. Nothing is permitted at first.
+pub struct Permissions {
+    at: u64,
+}
+
+impl Permissions {
+    /// Makes one.
+    ///
+    /// # Errors
+    /// The kernel's error number.
+    pub fn new() -> Result<Self, i32> {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        let prot = libc::PROT_READ | libc::PROT_WRITE;
+        let args = [0, LINES, prot as u64, flags as u64, u64::MAX, 0];
+        // SAFETY: a fresh map at a place of the kernel's choice.
+        match unsafe { sys::syscall(libc::SYS_mmap as u64, args) } {
+            at if at > 0 => Ok(Self { at: at as u64 }),
+            refused => Err(-refused as i32),
+        }
+    }
+
+    /// Where it lies: for [`crate::Context::permissions`].
+    #[must_use]
+    pub fn address(&self) -> u64 {
+        self.at
+    }
+
+    fn entry(&self, line: u32) -> &AtomicU8 {
+        let line = u64::from(line) & (LINES - 1);
+        // SAFETY: one of the table's bytes, which is mapped as long as `self` lives; all access is atomic, but for the
+        // one of translated code, which is a load of a byte.
+        unsafe { &*((self.at + line) as *const AtomicU8) }
+    }
+
+    /// What is permitted: [`READ`] and [`WRITE`].
+    #[must_use]
+    pub fn get(&self, line: u32) -> u8 {
+        self.entry(line).load(Ordering::Relaxed) & (READ | WRITE)
+    }
+
+    /// Whether a line may be read, or with `writes` written.
+    #[must_use]
+    pub fn permits(&self, line: u32, writes: bool) -> bool {
+        let wanted = if writes { WRITE } else { READ };
+        self.get(line) & wanted != 0
+    }
+
+    /// Adds what is permitted of lines from one on, each to its entry; none of them lies behind the last one.
+    pub fn add_to<const N: usize>(&self, first: u32, sum: &mut [u8; N]) {
+        for (all, line) in sum.iter_mut().zip(first..) {
+            *all |= self.get(line);
+        }
+    }
+
+    /// Permits this of a line, and nothing else: [`READ`], both or 0.
+    pub fn set(&self, line: u32, permitted: u8) {
+        let before = line.wrapping_sub(1);
+        self.entry(line).store(permitted, Ordering::Relaxed);
+        for line in [before, line] {
+            let here = self.get(line);
+            let both = here & self.get(line.wrapping_add(1));
+            self.entry(line).store(here | both << 2, Ordering::Relaxed);
+        }
+    }
+
+    /// Permits all of this many lines from one on.
+    pub fn permit_all(&self, first: u32, count: u64) {
+        const ALL: u8 = READ | WRITE | READ_ON | WRITE_ON;
+        for line in (0..count.min(LINES)).map(|n| first.wrapping_add(n as u32)) {
+            self.entry(line).store(ALL, Ordering::Relaxed);
+        }
+        // The borders.
+        if count > 0 && count < LINES {
+            let last = first.wrapping_add(count as u32 - 1);
+            self.set(last, READ | WRITE);
+            self.set(first, READ | WRITE);
+        }
+    }
+
+    /// Permits nothing.
+    pub fn clear(&self) {
+        let args = [self.at, LINES, libc::MADV_DONTNEED as u64, 0, 0, 0];
+        // SAFETY: the table's own anonymous memory, which reads as zeros afterwards.
+        unsafe { sys::syscall(libc::SYS_madvise as u64, args) };
+    }
+}
+
+impl Drop for Permissions {
+    fn drop(&mut self) {
+        // SAFETY: its own map, to which no context leads any more: who withdraws a thread sees to that.
+        unsafe { sys::syscall(libc::SYS_munmap as u64, [self.at, LINES, 0, 0, 0, 0]) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_a_range_are_those_it_lies_in() {
+        let all = |addr, len| lines_of(addr, len).collect::<Vec<_>>();
+        assert_eq!(all(0x1000, 0), []);
+        assert_eq!(all(0x1000, 64), [64]);
+        assert_eq!(all(0x103f, 2), [64, 65]);
+        let around = (LINES << LINE_SHIFT) - 1;
+        assert_eq!(all(around, 2), [LINES as u32 - 1, 0]);
+    }
+
+    #[test]
+    fn a_pair_of_lines_is_permitted_when_both_are() {
+        let table = Permissions::new().expect("memory");
+        let all = |line| table.entry(line).load(Ordering::Relaxed);
+        table.set(5, READ | WRITE);
+        assert_eq!([all(4), all(5), all(6)], [0, READ | WRITE, 0]);
+        table.set(6, READ);
+        assert_eq!([all(4), all(5), all(6)], [0, READ | WRITE | READ_ON, READ]);
+        table.set(6, READ | WRITE);
+        assert_eq!(all(5), READ | WRITE | READ_ON | WRITE_ON);
+        table.set(5, 0);
+        assert_eq!([all(4), all(5), all(6)], [0, 0, READ | WRITE]);
+        table.permit_all(LINES as u32 - 2, 4);
+        assert!(table.permits(1, true) && !table.permits(2, false));
+        assert_eq!(all(1), READ | WRITE, "the next one is not");
+        assert_eq!(all(0) & WRITE_ON, WRITE_ON);
+        table.clear();
+        assert_eq!(all(6), 0);
+    }
+}
