@@ -5,7 +5,7 @@ use relive_host::sys;
 use relive_kabi::Arg;
 
 use super::buffers::Buffers;
-use super::enter::{blocking, enter_kernel, interrupted};
+use super::enter::{enter_kernel, interrupted};
 use super::refuse::refuse;
 use super::waits::may_sleep;
 use super::{own, spliced_output, stream_output};
@@ -69,13 +69,18 @@ pub fn generic(task: &mut Task, call: &Call) -> Result<i64> {
         }
         task.strings.point(&mut args);
         temporary.patch(&mut args);
+        let intended = task.intended.take();
+        let mut enter = || match &intended {
+            None => enter_kernel(call.nr, &args, sleeps),
+            Some(change) => change.make(|| enter_kernel(call.nr, &args, sleeps)),
+        };
         match waits {
-            true => blocking(task, call.nr, &args)?,
+            true => task.mode().asleep(task, &mut enter)?,
             false => {
                 if sleeps && task.traits().checkpoints {
                     task.mode().checkpoint_before_sleep(task)?;
                 }
-                enter_kernel(call.nr, &args, sleeps)
+                enter()
             }
         }
     };

@@ -21,7 +21,10 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use relive_host::sys;
 
 use super::dead_thread;
+use super::users::USERS;
+use crate::ids;
 use crate::section::{Section, Shareable};
+use crate::shm::Shm;
 
 /// As many calls may change files at once.
 const CELLS: usize = 128;
@@ -29,6 +32,8 @@ const CELLS: usize = 128;
 const NEWS: usize = 256;
 /// In place of a file's identity while it is not known: stands for every file.
 pub const UNKNOWN_FILE: u64 = u64::MAX;
+/// In place of a call's result: a file was claimed since the one to change was looked up, and the call was not made.
+pub const CLAIMED: i64 = -601;
 /// How long to sleep before the awaited thread is looked at, in milliseconds.
 const PATIENCE: u32 = 50;
 
@@ -83,6 +88,15 @@ pub enum Since {
 pub struct Underway<'a> {
     changes: &'a FileChanges,
     cell: &'a ChangeInFlight,
+}
+
+/// A change that a call is about to make of a file that nobody maps.
+pub struct Intended {
+    pub shm: Shm,
+    /// Identity of the file, or [`UNKNOWN_FILE`].
+    pub file: u64,
+    /// Claims to files that there were when it was looked up.
+    pub since: u64,
 }
 
 /// Changes of files that others may map (recording).
@@ -155,6 +169,22 @@ impl FileChanges {
         }
         let news = (heard..told).map(|i| &self.news[i as usize % NEWS]);
         Since::Parts(news.map(ChangeMade::part).collect())
+    }
+}
+
+impl Intended {
+    /// Makes the call by `enter`, announced; [`CLAIMED`]: the file may be mapped by now.
+    pub fn make(&self, enter: impl FnOnce() -> i64) -> i64 {
+        let users = USERS.of(&self.shm);
+        let _underway = CHANGES.of(&self.shm).announce(self.file, ids::thread());
+        let is_claimed = match self.file {
+            UNKNOWN_FILE => users.clock() > self.since,
+            file => users.claimed_after(file, self.since),
+        };
+        match is_claimed {
+            true => CLAIMED,
+            false => enter(),
+        }
     }
 }
 

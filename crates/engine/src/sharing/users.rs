@@ -55,7 +55,8 @@ struct Entry {
     flags: AtomicU32,
     /// 0 = it does not map the file now; or `ProcessSlot::programs` plus one.
     mapped: AtomicU32,
-    /// When it was last claimed, by [`Users::clock`].
+    /// When it was first and last claimed, by [`Users::clock`]; 0 = never.
+    first_claimed: AtomicU64,
     claimed: AtomicU64,
 }
 
@@ -192,6 +193,7 @@ impl Users {
             self.full
                 .fetch_or(u32::from(!entry.is_of(0)), Ordering::AcqRel);
             entry.flags.store(0, Ordering::Release);
+            entry.first_claimed.store(0, Ordering::Release);
         }
         if own.is_none() {
             entry.mapped.store(0, Ordering::Release);
@@ -204,6 +206,9 @@ impl Users {
             entry.flags.fetch_and(!MET, Ordering::AcqRel);
             let claims = self.clock.fetch_add(1, Ordering::SeqCst);
             entry.claimed.store(claims + 1, Ordering::Release);
+            if entry.first_claimed.load(Ordering::Acquire) == 0 {
+                entry.first_claimed.store(claims + 1, Ordering::Release);
+            }
             entry.mapped.store(mapped, Ordering::Release);
         }
         self.used.store(1, Ordering::SeqCst);
@@ -245,6 +250,14 @@ impl Users {
         let _guard = self.lock.take(ids::thread());
         self.entries_of(file)
             .any(|e| e.claimed.load(Ordering::Acquire) > time)
+    }
+
+    /// Whether any process has claimed the file up to that time.
+    #[must_use]
+    pub fn claimed_until(&self, file: u64, time: u64) -> bool {
+        let _guard = self.lock.take(ids::thread());
+        let first = |e: &Entry| e.first_claimed.load(Ordering::Acquire);
+        self.entries_of(file).any(|e| (1..=time).contains(&first(e)))
     }
 
     /// Another process that maps the file shared now, and has claimed it up to that time.

@@ -31,6 +31,7 @@ use crate::mode::{Mode, ModeTraits};
 use crate::process::Process;
 use crate::registry::Member;
 use crate::seccomp::filter::Confined;
+use crate::sharing::changes::Intended;
 use crate::spin::Spin;
 use crate::tape::{Tape, digest};
 use crate::task::cursors::Cursors;
@@ -92,6 +93,8 @@ pub struct Task {
     pub holder: Option<Arc<Holder>>,
     /// There too: the memory that the call at hand reads and writes.
     pub permitted: Vec<MemoryUse>,
+    /// Where threads run together: the change that the call at hand is about to make of a file.
+    pub intended: Option<Intended>,
     /// It has ended as the last thread of its process.
     pub last: bool,
     /// The host process that runs it.
@@ -141,6 +144,7 @@ impl Task {
             steps: 0,
             exact: true,
             parked: false,
+            intended: None,
             last: false,
             comm: [0; 16],
             trap_flag: TrapFlag::Off,

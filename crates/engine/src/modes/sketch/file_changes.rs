@@ -1,7 +1,10 @@
 //! Calls that change files, of processes whose threads run together. *No such process changes a file that any
 //! process of the recording maps shared*: one that is about to do so goes over to turns, where such changes are
-//! ordered, and told to those that map the file. Nobody is asked to wait while the call is made; so a file that is
-//! mapped at the same moment is found behind the call, and refused.
+//! ordered, and told to those that map the file. One that maps the file at the same moment is found when the change
+//! is announced, right in front of the kernel's call, and the file is looked up again. Only what cannot be announced
+//! (a call that may sleep, a name that leads to another file by then) is found behind the call, and refused.
+
+use relive_kabi::Moves;
 
 use super::Sketch;
 use crate::call::Call;
@@ -10,6 +13,7 @@ use crate::failure::{Failure, Result};
 use crate::kernel::changed_files::{self, FileOperand, PathTarget};
 use crate::kernel::mapped::identity_at;
 use crate::mode::Mode;
+use crate::sharing::changes::{CLAIMED, Intended, UNKNOWN_FILE};
 use crate::sharing::users::USERS;
 use crate::task::Task;
 
@@ -17,7 +21,9 @@ use crate::task::Task;
 enum ChangedTarget {
     /// This one (an identity).
     File(u64),
-    /// One that nobody can map, or that the call makes.
+    /// One that nobody maps yet: the call makes it, or no file is mapped.
+    New,
+    /// One that nobody can map.
     Other,
     /// Its name may lead to another one when the call is made.
     Unknown,
@@ -38,37 +44,64 @@ impl Sketch {
             return make(task, call);
         };
         let users = USERS.of(&self.shm);
-        // Claims that are counted in this are seen below.
-        let since = users.settled_clock();
-        let file = match users.any() {
-            true => changed(task, call, change.file),
-            false => ChangedTarget::Other,
-        };
-        let is_mapped = match file {
-            ChangedTarget::File(file) => users.mentions(file),
-            ChangedTarget::Other => false,
-            ChangedTarget::Unknown => true,
-        };
-        if is_mapped {
-            let turns = self.go_over(task)?;
-            return turns.order().change_files(task, call, make);
+        loop {
+            // Claims that are counted in this are seen below.
+            let since = users.settled_clock();
+            let file = match users.any() {
+                true => changed(task, call, change.file),
+                false => ChangedTarget::New,
+            };
+            let is_mapped = match file {
+                ChangedTarget::File(file) => users.mentions(file),
+                ChangedTarget::New | ChangedTarget::Other => false,
+                ChangedTarget::Unknown => true,
+            };
+            if is_mapped {
+                let turns = self.go_over(task)?;
+                return turns.order().change_files(task, call, make);
+            }
+            task.intended = file.announced(call).map(|file| Intended {
+                shm: self.shm,
+                file,
+                since,
+            });
+            let is_announced = task.intended.is_some();
+            let reply = make(task, call)?;
+            let is_announced = task.intended.take().is_none() && is_announced;
+            let Reply::Value(result) = reply else {
+                return Ok(reply);
+            };
+            if is_announced && result == CLAIMED {
+                task.log.clear();
+                continue;
+            }
+            if users.any()
+                && let Some(after) = changed_files::changed(task, call, result)
+                && (!is_announced && users.claimed_after(after, since)
+                    || !file.is(after) && users.claimed_until(after, since))
+            {
+                return Err(Failure::unsupported(format!(
+                    "{} changes a file that a process of the recording maps shared at the same moment: --mode sketch does not order that; record without it",
+                    call.name()
+                )));
+            }
+            return Ok(reply);
         }
-        let reply = make(task, call)?;
-        if let Reply::Value(result) = reply
-            && users.any()
-            && let Some(after) = changed_files::changed(task, call, result)
-            && (users.claimed_after(after, since) || !file.is(after) && users.mentions(after))
-        {
-            return Err(Failure::unsupported(format!(
-                "{} changes a file that a process of the recording maps shared at the same moment: --mode sketch does not order that; record without it",
-                call.name()
-            )));
-        }
-        Ok(reply)
     }
 }
 
 impl ChangedTarget {
+    /// The file to announce, for a call that does not sleep: nobody may wait for one that does.
+    fn announced(&self, call: &Call) -> Option<u64> {
+        let from_pipe = matches!(call.row.map(|r| r.moves), Some(Moves::ByPipe { .. }));
+        match *self {
+            _ if from_pipe => None,
+            Self::File(file) => Some(file),
+            Self::New => Some(UNKNOWN_FILE),
+            Self::Other | Self::Unknown => None,
+        }
+    }
+
     fn is(&self, file: u64) -> bool {
         matches!(self, Self::File(known) if *known == file)
     }
@@ -81,7 +114,8 @@ fn changed(task: &Task, call: &Call, operand: FileOperand) -> ChangedTarget {
         }
         FileOperand::Opened(_) => match changed_files::named(task, call) {
             PathTarget::File(file, _) => ChangedTarget::File(file),
-            PathTarget::Nothing | PathTarget::Other => ChangedTarget::Other,
+            PathTarget::Nothing => ChangedTarget::New,
+            PathTarget::Other => ChangedTarget::Other,
         },
         // Nothing tells behind the call which file it was.
         FileOperand::Named(_) => ChangedTarget::Unknown,

@@ -10,6 +10,7 @@ use crate::descriptor;
 use crate::failure::{Failure, Result};
 use crate::ids;
 use crate::modes::serial::Serial;
+use crate::sharing::changes::CHANGES;
 use crate::sharing::processes::{PROCESSES, standing};
 use crate::sharing::users::USERS;
 use crate::task::Task;
@@ -98,6 +99,7 @@ impl Sketch {
         // First: a writer that finds the claim must not take the process for one that has left the file.
         slot.become_one(standing::APART);
         let others = USERS.of(&self.shm).claim(processes, file, process, false);
+        CHANGES.of(&self.shm).await_others(file);
         others.ok_or_else(full)
     }
 

@@ -127,3 +127,15 @@ fn readers_that_have_ended_are_remembered_to_a_number() {
     assert_eq!(users.entries_of(9).count(), READERS);
     assert!(forgotten());
 }
+
+#[test]
+fn a_claim_that_is_made_again_stays_an_early_one() {
+    let (users, processes) = tables();
+    let claim = |p| users.claim(&processes, 9, p, false).expect("room");
+    claim(1);
+    let between = users.settled_clock();
+    claim(1);
+    claim(2);
+    assert!(users.claimed_until(9, between) && users.claimed_after(9, between));
+    assert!(!users.claimed_until(9, between - 1) && !users.claimed_until(8, between));
+}
