@@ -185,11 +185,14 @@ impl Registry {
 
     /// Brings all others to rest, and keeps them there until the answer is dropped. The caller is at
     /// a place where it may park: `gives_way` does so, by [`Registry::give_way`], while others have their quiet.
-    pub fn quiesce(&self, me: &Member, gives_way: &mut dyn FnMut()) -> Quiet<'_> {
+    /// `None`: it says that the thread is a member no more.
+    pub fn quiesce(&self, me: &Member, gives_way: &mut dyn FnMut() -> bool) -> Option<Quiet<'_>> {
         let (ok, fail) = (Ordering::SeqCst, Ordering::SeqCst);
         while self.asker.compare_exchange(0, me.id, ok, fail).is_err() {
             assert!(!self.is_quiet_for(me), "there is quiet already");
-            gives_way();
+            if !gives_way() {
+                return None;
+            }
         }
         // Threads are enrolled under the lock, by threads that are not at rest: once a look under
         // the lock finds all at rest, none is added.
@@ -197,7 +200,7 @@ impl Registry {
             other.await_change();
         }
         let me = me.id;
-        Quiet { registry: self, me }
+        Some(Quiet { registry: self, me })
     }
 
     /// Whether this thread has all others at rest.

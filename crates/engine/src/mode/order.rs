@@ -80,11 +80,11 @@ pub trait Order: Sync {
         Ok(())
     }
 
-    /// The task gets the memory of the call at hand again, after it was at rest.
+    /// The task was at rest in the call at hand: it gets the memory of the call again, or its turn.
     ///
     /// # Errors
     /// As [`Order::permit`].
-    fn permit_call_again(&self, _task: &mut Task) -> Result<()> {
+    fn back_in_call(&self, _task: &mut Task) -> Result<()> {
         Ok(())
     }
 

@@ -19,18 +19,31 @@ impl Task {
     /// # Errors
     /// The order of memory is lost.
     pub fn quiesce(&mut self, event: bool) -> Result<Option<Quiet<'static>>> {
+        self.ask_for_quiet(event, false)
+    }
+
+    /// The same in a call of which nothing is done yet. If another thread makes the process go over to turns
+    /// meanwhile, this one does so too, and has its turn: `None`.
+    ///
+    /// # Errors
+    /// The order of memory or the turn is lost.
+    pub fn quiesce_or_go_over(&mut self) -> Result<Option<Quiet<'static>>> {
+        self.ask_for_quiet(true, true)
+    }
+
+    fn ask_for_quiet(&mut self, event: bool, placed: bool) -> Result<Option<Quiet<'static>>> {
         // The thread keeps its member as long as it runs.
         let Some(me) = self.member.clone() else {
             return Ok(None);
         };
-        me.is_placed(false);
+        me.is_placed(placed);
         let (registry, mut aside) = (&self.machine().registry, Ok(()));
         let quiet = registry.quiesce(&me, &mut || {
-            let stood = self.stand_aside(&me, event);
-            aside = std::mem::replace(&mut aside, Ok(())).and(stood);
+            aside = self.stand_aside(&me, event);
+            aside.is_ok() && self.member.is_some()
         });
         aside?;
-        Ok(Some(quiet))
+        Ok(quiet)
     }
 
     /// Stands still while another thread has quiet.
@@ -42,7 +55,7 @@ impl Task {
             holder.goes_on();
         }
         match event {
-            true => self.mode().order().permit_call_again(self),
+            true => self.mode().order().back_in_call(self),
             false => Ok(()),
         }
     }

@@ -203,7 +203,7 @@ impl Turns for Sketch {
         task.arrived()?;
         self.rests(task, true)?;
         let result = task.while_away(enter);
-        self.back_in_call(task)?;
+        self.takes_over_in_call(task)?;
         self.permit_again(task)?;
         Ok(result)
     }
@@ -299,7 +299,7 @@ impl Order for Sketch {
         if self.turns().is_some() {
             // Its turn orders it from here on.
             self.shared.release(task);
-            self.back_in_call(task)?;
+            self.takes_over_in_call(task)?;
         }
         self.rests_for_good(task)
     }
@@ -343,7 +343,8 @@ impl Order for Sketch {
         self.rests(task, event)
     }
 
-    fn permit_call_again(&self, task: &mut Task) -> Result<()> {
+    fn back_in_call(&self, task: &mut Task) -> Result<()> {
+        self.takes_over_in_call(task)?;
         self.permit_again(task)
     }
 

@@ -16,9 +16,12 @@ mod lock {
     pub const WANTED: u32 = 2;
 }
 
-/// The operation of an object that came last: the thread's index plus 1 (0: none), and its number.
+/// An operation: the thread's index plus 1 (0: none), and its number.
+type Operation = (u32, u64);
+
+/// The operation of an object that came last, and the one before it.
 #[derive(Default)]
-pub struct Version(Mutex<(u32, u64)>);
+pub struct Version(Mutex<[Operation; 2]>);
 
 impl Version {
     /// The task's present operation is the next one. Thread and operation that it follows, if they are another
@@ -26,13 +29,21 @@ impl Version {
     pub fn next(&self, task: &Task) -> Option<(u32, u64)> {
         let me = task.slot + 1;
         let mut last = self.0.lock().expect("no thread panics: panics abort");
-        let (thread, op) = std::mem::replace(&mut *last, (me, task.ctx.ops));
+        let before = last[0];
+        *last = [(me, task.ctx.ops), before];
+        let (thread, op) = before;
         (thread != 0 && thread != me).then(|| (thread - 1, op))
+    }
+
+    /// The last operation has not been made.
+    fn withdraw(&self) {
+        let mut last = self.0.lock().expect("no thread panics: panics abort");
+        *last = [last[1]; 2];
     }
 
     /// In a forked child: there was none.
     pub fn forget(&self) {
-        *self.0.lock().expect("no thread panics: panics abort") = (0, 0);
+        *self.0.lock().expect("no thread panics: panics abort") = Default::default();
     }
 }
 
@@ -84,6 +95,17 @@ impl Object {
         if self.lock.swap(lock::FREE, Ordering::Release) == lock::WANTED {
             sys::futex_wake(&self.lock, 1);
         }
+    }
+
+    /// Gives it up, if the task has it, as if it had not acquired it.
+    pub fn withdraw(&self, task: &mut Task) -> bool {
+        let has = self.owner.load(Ordering::Relaxed) == task.slot + 1;
+        if has {
+            self.version.withdraw();
+            task.ctx.ops -= 1;
+            self.release(task);
+        }
+        has
     }
 
     /// In a forked child: no thread has had it.

@@ -4,11 +4,13 @@
 //! them finds out.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use crate::call::Call;
 use crate::descriptor;
 use crate::failure::{Failure, Result};
 use crate::ids;
+use crate::mode::Order;
 use crate::modes::serial::Serial;
 use crate::sharing::changes::CHANGES;
 use crate::sharing::processes::{PROCESSES, standing};
@@ -16,6 +18,9 @@ use crate::sharing::users::USERS;
 use crate::task::Task;
 
 use super::Sketch;
+
+/// How long the other threads have to come to a place that their tapes can name, before they are stopped again.
+const WAIT: Duration = Duration::from_micros(100);
 
 impl Sketch {
     /// The serial mode of the process, if it has gone over.
@@ -37,7 +42,10 @@ impl Sketch {
         task.arrived()?;
         let registry = &task.machine().registry;
         loop {
-            let quiet = task.quiesce(true)?;
+            let quiet = task.quiesce_or_go_over()?;
+            if let Some(turns) = self.turns() {
+                return Ok(turns);
+            }
             let placed = |me: &_| registry.all_placed(me);
             if task.member.as_deref().is_none_or(placed) {
                 self.stop_asking(task)?;
@@ -45,21 +53,26 @@ impl Sketch {
                 let turns: &'static Serial =
                     Box::leak(Box::new(Serial::taking_over(self.shm, task)));
                 let first = self.turns.set(turns).is_ok();
-                assert!(
-                    first,
-                    "nobody asks for quiet in a process that has gone over"
-                );
+                assert!(first, "a process goes over once");
                 drop(quiet);
                 self.can_be_asked(task.process.index);
                 turns.takes_over(task);
                 return Ok(turns);
             }
             drop(quiet);
-            // They go on to places that their tapes can name, and may need lines of this one for that.
+            // They go on to places that their tapes can name, and may need the calls' object and lines of this
+            // one for that: a child in the memory of a thread executes a program, or ends.
+            let has_object = self.shared.withdraw(task);
             self.rests(task, true)?;
-            std::thread::yield_now();
+            std::thread::sleep(WAIT);
             if let Some(holder) = &task.holder {
                 holder.goes_on();
+            }
+            if has_object {
+                self.acquire(task)?;
+            }
+            if let Some(turns) = self.turns() {
+                return Ok(turns);
             }
             self.permit_again(task)?;
         }
@@ -67,7 +80,7 @@ impl Sketch {
 
     /// The task is back from where it was at rest in a call: if the process has gone over meanwhile, it waits for
     /// its turn.
-    pub(super) fn back_in_call(&self, task: &mut Task) -> Result<()> {
+    pub(super) fn takes_over_in_call(&self, task: &mut Task) -> Result<()> {
         match self.turns() {
             Some(turns) => turns.takes_over_in_call(task),
             None => Ok(()),
