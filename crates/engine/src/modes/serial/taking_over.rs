@@ -43,6 +43,8 @@ impl Serial {
     /// The task, which has the first turn, goes on in it.
     pub fn takes_over(&'static self, task: &mut Task) {
         goes_over(task, self);
+        // Another thread may have called it out for a line of memory, before that one came to rest.
+        task.ctx.wanted = 0;
         self.new_slice(task);
     }
 
