@@ -257,7 +257,8 @@ impl Users {
     pub fn claimed_until(&self, file: u64, time: u64) -> bool {
         let _guard = self.lock.take(ids::thread());
         let first = |e: &Entry| e.first_claimed.load(Ordering::Acquire);
-        self.entries_of(file).any(|e| (1..=time).contains(&first(e)))
+        self.entries_of(file)
+            .any(|e| (1..=time).contains(&first(e)))
     }
 
     /// Another process that maps the file shared now, and has claimed it up to that time.

@@ -3,6 +3,7 @@
 
 use relive_trace::input_sum;
 
+use super::hook_state;
 use super::output_order as replayed;
 use super::report::divergence;
 use super::watching::wrote;
@@ -60,6 +61,9 @@ pub fn finish(answer: &Answer, task: &mut Task, call: &Call, result: i64) -> Res
     }
     if answer.stream != 0 {
         replayed::replay(task, call, answer)?;
+        if let Some(order) = answer.order {
+            hook_state::made_output(order);
+        }
     }
     task.at_event();
     Ok(())

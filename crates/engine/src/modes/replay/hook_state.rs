@@ -29,6 +29,8 @@ pub struct ReplayState {
     pub quiet: bool,
     /// Output that would be written, where a debugger wants it.
     pub caught: Option<crate::guide::protocol::Output>,
+    /// The number behind that of its last output.
+    pub(super) outputs: u64,
     /// Set for a timeline: the one process to replay, behind the processes that it comes
     /// from. Nothing forks and nothing waits for other processes then.
     pub(super) follow: Option<Vec<u32>>,
@@ -65,6 +67,7 @@ impl ReplayState {
             pool,
             quiet: std::env::var_os("RELIVE_QUIET").is_some(),
             caught: None,
+            outputs: 0,
             follow,
             pages: None,
             foreign,
@@ -149,6 +152,17 @@ pub fn caught(stream: u8, bytes: &[u8]) {
             output.push(stream, bytes);
         }
     });
+}
+
+/// The process has made the output with this number.
+pub fn made_output(order: u64) {
+    with(|s| s.outputs = order + 1);
+}
+
+/// The process has made all of its outputs with lower numbers.
+#[must_use]
+pub fn outputs_made() -> u64 {
+    with(|s| s.outputs)
 }
 
 /// Whether this replay is of one process alone.

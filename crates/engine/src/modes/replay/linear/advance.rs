@@ -43,21 +43,29 @@ impl Session {
         let Some(linear) = &mut self.linear else {
             return Ok(None);
         };
-        let slots: Vec<u32> = self.tasks.keys().copied().collect();
-        let mut dues = BTreeMap::new();
-        for slot in slots {
-            let Some(mut task) = self.tasks.remove(&slot) else {
-                continue;
-            };
-            let due = linear.due(&mut task, &self.tasks, running.as_deref());
-            self.tasks.insert(slot, task);
-            dues.insert(slot, due?.1);
-        }
-        if let Some(task) = running {
-            let slot = task.slot;
-            dues.insert(slot, linear.due(task, &self.tasks, None)?.1);
-        }
-        let first = first(&dues);
+        let mut running = running;
+        let (dues, first) = loop {
+            let marks = passed_marks(&self.tasks, running.as_deref());
+            let slots: Vec<u32> = self.tasks.keys().copied().collect();
+            let mut dues = BTreeMap::new();
+            for slot in slots {
+                let Some(mut task) = self.tasks.remove(&slot) else {
+                    continue;
+                };
+                let due = linear.due(&mut task, &self.tasks, running.as_deref());
+                self.tasks.insert(slot, task);
+                dues.insert(slot, due?.1);
+            }
+            if let Some(task) = running.as_deref_mut() {
+                dues.insert(task.slot, linear.due(task, &self.tasks, None)?.1);
+            }
+            // A thread that stands where it made marks has passed them once it is looked at: one that was looked at
+            // before may wait for them.
+            let first = first(&dues);
+            if first.is_some() || passed_marks(&self.tasks, running.as_deref()) == marks {
+                break (dues, first);
+            }
+        };
         if first.is_none() {
             tracing::debug!(target: "linear", "no thread is due: {dues:?}");
             for task in self.tasks.values() {
@@ -67,6 +75,12 @@ impl Session {
         }
         Ok(first)
     }
+}
+
+/// How many marks the threads have passed.
+fn passed_marks(tasks: &BTreeMap<u32, Box<Task>>, running: Option<&Task>) -> u64 {
+    let tasks = tasks.values().map(|task| &**task).chain(running);
+    tasks.map(|task| task.ctx.marks).sum()
 }
 
 impl Stepper {
@@ -131,7 +145,7 @@ impl Stepper {
     /// Gives the turn to another thread, at the present position.
     fn hand_over(&mut self, slot: u32, steps: u64) -> Result<()> {
         let task = &mut self.task;
-        tracing::debug!(target: "linear", "thread {} stands at tick {}+{steps}, operation {}; thread {slot} goes on", task.slot, task.ctx.ticks(), task.ctx.ops);
+        tracing::debug!(target: "linear", "thread {} stands at tick {}+{steps}, operation {}, mark {}; thread {slot} goes on", task.slot, task.ctx.ticks(), task.ctx.ops, task.ctx.marks);
         if !task.parked {
             let (ticks, registers) = (task.ctx.ticks(), digest(&task.ctx));
             if let Tape::In(tape) = &mut task.tape {

@@ -10,6 +10,7 @@ use super::exact_turns::ExactTurns;
 use super::first_moments::FirstMoments;
 use super::hints::{Hints, What};
 use super::next_thread::{Due, circle};
+use super::own_outputs::OwnOutputs;
 use super::wanted::hints;
 use crate::failure::Result;
 use crate::machine::Machine;
@@ -38,6 +39,7 @@ pub struct Linear {
     steps: BTreeMap<u32, u64>,
     /// When threads began.
     first_moments: FirstMoments,
+    outputs: OwnOutputs,
 }
 
 impl Linear {
@@ -60,6 +62,7 @@ impl Linear {
             executed: false,
             steps: BTreeMap::new(),
             first_moments: FirstMoments::default(),
+            outputs: OwnOutputs::default(),
         }))
     }
 
@@ -194,7 +197,12 @@ impl Linear {
                     Some(1) => (begin, false),
                     Some(later) => (later, true),
                 };
-                match after {
+                let output = match after {
+                    Some(_) => None,
+                    None => self.outputs.before(task)?,
+                };
+                let output = output.map(|thread| slot_of(others, running, process, thread));
+                match after.or(output) {
                     Some(after) => Due::After(after, at),
                     None if decided => Due::NotBefore(at),
                     None => Due::At(at),
@@ -280,6 +288,18 @@ impl Linear {
         };
         Ok(began.map_or(end, |began| began.min(end)))
     }
+}
+
+/// The slot of another thread; none that there is, if it has not been made.
+fn slot_of(
+    others: &BTreeMap<u32, Box<Task>>,
+    running: Option<&Task>,
+    process: u32,
+    thread: u32,
+) -> u32 {
+    let mut there = others.values().map(|task| &**task).chain(running);
+    let other = there.find(|task| task.process.index == process && task.index == thread);
+    other.map_or(u32::MAX, |task| task.slot)
 }
 
 /// The other threads, seen from one.

@@ -17,6 +17,7 @@ mod first_moments;
 pub mod hints;
 mod neighbours;
 mod next_thread;
+mod own_outputs;
 pub mod path;
 pub mod search;
 mod turned_races;
