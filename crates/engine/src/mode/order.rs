@@ -96,11 +96,12 @@ pub trait Order: Sync {
         Ok(())
     }
 
-    /// The same for the memory of a signal's frame.
+    /// The same for the memory of a signal's frame: for the next event (`event`), or, where it is not yet known whether
+    /// a signal is delivered, in front of the next instruction.
     ///
     /// # Errors
     /// As [`Order::permit`].
-    fn permit_frame(&self, _task: &mut Task) -> Result<()> {
+    fn permit_frame(&self, _task: &mut Task, _event: bool) -> Result<()> {
         Ok(())
     }
 

@@ -352,8 +352,8 @@ impl Order for Sketch {
         self.permit_memory_of(task, call)
     }
 
-    fn permit_frame(&self, task: &mut Task) -> Result<()> {
-        self.permit_frame_of(task)
+    fn permit_frame(&self, task: &mut Task, event: bool) -> Result<()> {
+        self.permit_frame_of(task, event)
     }
 
     fn touch(&self, task: &mut Task, words: &mut [u64]) -> Result<()> {

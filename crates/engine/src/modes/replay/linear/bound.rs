@@ -160,6 +160,18 @@ pub fn bound(
         }
         tape.notes.pop_front();
     }
+    let passes_by = |note: &Note| {
+        matches!(
+            note,
+            Note::Mark { event: false, .. } | Note::Behind { event: false, .. }
+        )
+    };
+    if tape.notes.iter().any(passes_by) {
+        return Err(Failure::divergence(format!(
+            "thread {} has lines of memory to give up or to get behind what it has to for its next event",
+            task.slot
+        )));
+    }
     let mut event = Bound::Event {
         begin: 0,
         end: 0,
