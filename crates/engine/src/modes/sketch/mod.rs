@@ -301,6 +301,8 @@ impl Order for Sketch {
             self.shared.release(task);
             self.takes_over_in_call(task)?;
         }
+        // It was at rest while it waited for the object, and others may have taken the lines of the call.
+        self.permit_again(task)?;
         self.rests_for_good(task)
     }
 
