@@ -62,6 +62,7 @@ pub fn before(task: &mut Task, call: &Call, next: GuestAddr) -> Result<Verdict> 
         Judgement::Allow => Verdict::Allow,
         Judgement::Errno(errno) => Verdict::Errno(errno),
         Judgement::Trap(info) => {
+            task.mode().order().permit_frame(task)?;
             go_behind(&mut task.ctx, next);
             Verdict::Flow(deliver::force(task, &info)?)
         }

@@ -96,12 +96,12 @@ pub trait Order: Sync {
         Ok(())
     }
 
-    /// The same for the memory of a signal's frame: for the next event (`event`), or, where it is not yet known whether
-    /// a signal is delivered, in front of the next instruction.
+    /// The same for the memory of a signal's frame, in front of the instruction at hand: perhaps no signal is delivered,
+    /// and a replay cannot let a thread wait at a fault.
     ///
     /// # Errors
     /// As [`Order::permit`].
-    fn permit_frame(&self, _task: &mut Task, _event: bool) -> Result<()> {
+    fn permit_frame(&self, _task: &mut Task) -> Result<()> {
         Ok(())
     }
 

@@ -35,7 +35,7 @@ pub fn deliver_noted(task: &mut Task) -> Result<Flow> {
     }
     loop {
         // All of them may be blocked, or do nothing: then no event follows.
-        task.mode().order().permit_frame(task, false)?;
+        task.mode().order().permit_frame(task)?;
         intake::take_in(task);
         let flow = deliver_held(task)?;
         // The kernel delivers one at a time. A signal that the new mask lets through comes now, before
@@ -93,7 +93,7 @@ pub fn fault(task: &mut Task, info: &SigInfo, (trapno, err): (u64, u64)) -> Resu
     if trapno == PAGE_FAULT {
         trap.cr2 = fault_addr(info);
     }
-    task.mode().order().permit_frame(task, true)?;
+    task.mode().order().permit_frame(task)?;
     force(task, info)
 }
 

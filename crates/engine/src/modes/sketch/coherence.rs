@@ -242,7 +242,7 @@ impl Sketch {
     }
 
     /// Gets the memory into which the frame of a signal may go.
-    pub(super) fn permit_frame_of(&self, task: &mut Task, event: bool) -> Result<()> {
+    pub(super) fn permit_frame_of(&self, task: &mut Task) -> Result<()> {
         if self.asked_for().is_none() {
             return Ok(());
         }
@@ -255,7 +255,7 @@ impl Sketch {
         let alternate = below(stack.sp.saturating_add(stack.size));
         let uses = [below(task.ctx.reg(Reg::Rsp)), alternate];
         let uses = uses.into_iter().filter(|used| used.at != 0);
-        self.claim(task, &lines_of(uses), event).map(drop)
+        self.claim(task, &lines_of(uses), false).map(drop)
     }
 
     /// Gets words that the event at hand changes.

@@ -293,11 +293,13 @@ impl Contents for Sketch {
 
 impl Order for Sketch {
     fn acquire(&self, task: &mut Task) -> Result<()> {
-        if let Some(before) = self.shared.acquire(task, &|task| self.rests(task, true))? {
-            self.follows(task, before, true)?;
-        }
-        if self.turns().is_some() {
-            // Its turn orders it from here on.
+        let before = self.shared.acquire(task, &|task| self.rests(task, true))?;
+        if self.turns().is_none() {
+            if let Some(before) = before {
+                self.follows(task, before, true)?;
+            }
+        } else {
+            // Its turn orders it from here on, and the operation before may belong to a later turn.
             self.shared.release(task);
             self.takes_over_in_call(task)?;
         }
@@ -354,8 +356,8 @@ impl Order for Sketch {
         self.permit_memory_of(task, call)
     }
 
-    fn permit_frame(&self, task: &mut Task, event: bool) -> Result<()> {
-        self.permit_frame_of(task, event)
+    fn permit_frame(&self, task: &mut Task) -> Result<()> {
+        self.permit_frame_of(task)
     }
 
     fn touch(&self, task: &mut Task, words: &mut [u64]) -> Result<()> {
