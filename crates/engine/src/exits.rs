@@ -193,7 +193,10 @@ fn settle_page_fault(task: &Task, info: &mut SigInfo, err: &mut u64) {
 
 fn trap(task: &mut Task, pc: GuestAddr, next: GuestAddr, kind: TrapKind) -> Result<Flow> {
     // Here, while it stands in front of the instruction.
-    task.mode().order().permit_frame(task)?;
+    if task.mode().order().permit_frame(task)? {
+        task.inexact();
+        return Ok(Flow::Continue);
+    }
     match kind {
         TrapKind::Int3 | TrapKind::Int1 => {
             task.ctx.rip = next.0;

@@ -97,12 +97,13 @@ pub trait Order: Sync {
     }
 
     /// The same for the memory of a signal's frame, in front of the instruction at hand: perhaps no signal is delivered,
-    /// and a replay cannot let a thread wait at a fault.
+    /// and a replay cannot let a thread wait at a fault. Whether it was at rest meanwhile: others may have mended what
+    /// the instruction met.
     ///
     /// # Errors
     /// As [`Order::permit`].
-    fn permit_frame(&self, _task: &mut Task) -> Result<()> {
-        Ok(())
+    fn permit_frame(&self, _task: &mut Task) -> Result<bool> {
+        Ok(false)
     }
 
     /// The caller is about to map the file `file` (an identity) shared; `writes`: it may write to it.

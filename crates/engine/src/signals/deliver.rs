@@ -82,18 +82,26 @@ pub fn deliver_recorded(task: &mut Task, info: &SigInfo) -> Result<Flow> {
     deliver(task, info, false)
 }
 
-/// Raises the signal of an exception at the present instruction, with its number and error code.
-/// In replay the next event must be this very signal.
+/// Raises the signal of an exception at the present instruction, with its number and error code; or lets the task
+/// make the instruction again, where the cause may be gone. In replay the next event must be this very signal.
 ///
 /// # Errors
 /// A divergence.
-pub fn fault(task: &mut Task, info: &SigInfo, (trapno, err): (u64, u64)) -> Result<Flow> {
+pub fn fault(task: &mut Task, info: &SigInfo, trap: (u64, u64)) -> Result<Flow> {
+    if task.mode().order().permit_frame(task)? {
+        task.inexact();
+        return Ok(Flow::Continue);
+    }
+    raise(task, info, trap)
+}
+
+/// The same, surely.
+fn raise(task: &mut Task, info: &SigInfo, (trapno, err): (u64, u64)) -> Result<Flow> {
     let trap = &mut task.signals.trap;
     (trap.trapno, trap.err) = (trapno, err);
     if trapno == PAGE_FAULT {
         trap.cr2 = fault_addr(info);
     }
-    task.mode().order().permit_frame(task)?;
     force(task, info)
 }
 
@@ -335,6 +343,6 @@ pub fn return_from_handler(task: &mut Task) -> Result<Flow> {
     match bad {
         None => Ok(Flow::Continue),
         Some(None) => force(task, &info),
-        Some(Some(code)) => fault(task, &info, (PROTECTION, code)),
+        Some(Some(code)) => raise(task, &info, (PROTECTION, code)),
     }
 }

@@ -241,10 +241,10 @@ impl Sketch {
         Ok(())
     }
 
-    /// Gets the memory into which the frame of a signal may go.
-    pub(super) fn permit_frame_of(&self, task: &mut Task) -> Result<()> {
+    /// Gets the memory into which the frame of a signal may go. Whether the task was at rest meanwhile.
+    pub(super) fn permit_frame_of(&self, task: &mut Task) -> Result<bool> {
         if self.asked_for().is_none() {
-            return Ok(());
+            return Ok(false);
         }
         let below = |end: u64| MemoryUse {
             at: end.saturating_sub(FRAME),
@@ -255,7 +255,9 @@ impl Sketch {
         let alternate = below(stack.sp.saturating_add(stack.size));
         let uses = [below(task.ctx.reg(Reg::Rsp)), alternate];
         let uses = uses.into_iter().filter(|used| used.at != 0);
-        self.claim(task, &lines_of(uses), false).map(drop)
+        let marks = task.ctx.marks;
+        self.claim(task, &lines_of(uses), false)?;
+        Ok(task.ctx.marks != marks)
     }
 
     /// Gets words that the event at hand changes.

@@ -356,7 +356,7 @@ impl Order for Sketch {
         self.permit_memory_of(task, call)
     }
 
-    fn permit_frame(&self, task: &mut Task) -> Result<()> {
+    fn permit_frame(&self, task: &mut Task) -> Result<bool> {
         self.permit_frame_of(task)
     }
 
