@@ -1,5 +1,6 @@
 //! The kernel's work at the end of a thread or a process: robust locks, the cleared thread id.
 
+use relive_host::Reg;
 use relive_trace::{Ending, Kind};
 
 use super::{Task, robust};
@@ -40,6 +41,18 @@ fn leave(task: &mut Task) -> Result<()> {
     task.process.state().robust.remove(&task.index);
     task.last = task.mode().host().leaves(&task.machine().registry);
     clear_id(task)
+}
+
+impl Task {
+    /// Whether the call at hand ends the thread or its program.
+    #[must_use]
+    pub fn leaves_for_good(&self) -> bool {
+        let nr = self.ctx.reg(Reg::Rax) as i64;
+        matches!(
+            nr,
+            libc::SYS_execve | libc::SYS_execveat | libc::SYS_exit | libc::SYS_exit_group
+        )
+    }
 }
 
 /// Clears the thread id and wakes its waiters.

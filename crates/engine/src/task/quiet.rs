@@ -90,7 +90,8 @@ impl Task {
             return enter();
         };
         let registry = &self.machine().registry;
-        me.is_placed(self.vforked.is_none());
+        // The event of a call that does not return cannot say that the thread waited for its turn in it.
+        me.is_placed(self.vforked.is_none() && !self.leaves_for_good());
         loop {
             registry.leave_for_kernel(me);
             let result = enter();

@@ -187,12 +187,7 @@ impl Sketch {
 
     /// A child in its parent's memory is about to leave it, by the call at hand: its parent is at rest until it knows.
     pub(super) fn rests_for_good(&self, task: &mut Task) -> Result<()> {
-        let nr = task.ctx.reg(Reg::Rax) as i64;
-        let leaves = matches!(
-            nr,
-            libc::SYS_execve | libc::SYS_execveat | libc::SYS_exit | libc::SYS_exit_group
-        );
-        match leaves && task.vforked.is_some() {
+        match task.leaves_for_good() && task.vforked.is_some() {
             true => self.rests(task, true),
             false => Ok(()),
         }
