@@ -32,8 +32,8 @@ pub struct TapeIn {
     pub written: Option<u64>,
     /// The operations of the last event that follow those of other threads, which come before them.
     pub follows: Vec<Following>,
-    /// Marks in front of events that the thread has passed, and not counted there.
-    pub late_marks: u64,
+    /// The marks of events that the thread has passed, and what they come behind, as far as that was not yet there.
+    pub late: VecDeque<Note>,
     /// The exact tape that is written meanwhile.
     pub exact: Option<ExactTape>,
 }
@@ -107,7 +107,7 @@ impl TapeIn {
             moments: 0,
             written: None,
             follows: Vec::new(),
-            late_marks: 0,
+            late: VecDeque::new(),
             exact: None,
         }
     }
@@ -229,7 +229,9 @@ impl TapeIn {
                     op,
                     ..
                 } => self.follows.push(Following { at, thread, op }),
-                Note::Mark { event: true, .. } => self.late_marks += 1,
+                Note::Mark { event: true, .. } | Note::Behind { event: true, .. } => {
+                    self.late.push_back(note);
+                }
                 Note::Edge { .. } | Note::Mark { .. } | Note::Behind { .. } => {}
             }
         }

@@ -6,7 +6,7 @@ use relive_dbt::Stop;
 use relive_host::GuestAddr;
 use relive_trace::Kind;
 
-use super::bound::{Bound, is_at_call, passes_marks_of_event};
+use super::bound::{Bound, is_at_call};
 use super::next_thread::first;
 use crate::failure::{Failure, Result};
 use crate::modes::replay::events::DueEvent;
@@ -44,7 +44,7 @@ impl Session {
             return Ok(None);
         };
         let mut running = running;
-        let (dues, first) = loop {
+        let dues = loop {
             let marks = passed_marks(&self.tasks, running.as_deref());
             let slots: Vec<u32> = self.tasks.keys().copied().collect();
             let mut dues = BTreeMap::new();
@@ -61,15 +61,15 @@ impl Session {
             }
             // A thread that stands where it made marks has passed them once it is looked at: one that was looked at
             // before may wait for them.
-            let first = first(&dues);
-            if first.is_some() || passed_marks(&self.tasks, running.as_deref()) == marks {
-                break (dues, first);
+            if passed_marks(&self.tasks, running.as_deref()) == marks {
+                break dues;
             }
         };
+        let first = first(&dues);
         if first.is_none() {
             tracing::debug!(target: "linear", "no thread is due: {dues:?}");
             for task in self.tasks.values() {
-                tracing::debug!(target: "linear", "thread {} stands at tick {}, operation {}", task.slot, task.ctx.ticks(), task.ctx.ops);
+                tracing::debug!(target: "linear", "thread {} stands at tick {}, operation {}, mark {}", task.slot, task.ctx.ticks(), task.ctx.ops, task.ctx.marks);
             }
             linear.blame(&dues);
         }
@@ -91,7 +91,6 @@ impl Stepper {
     pub fn linear_step(&mut self) -> Result<Step> {
         let ending = self.ending()?;
         if let (Some(Ending::Here), Some(linear)) = (&ending, &mut self.session.linear) {
-            passes_marks_of_event(&mut self.task);
             linear.waits(self.task.slot);
         }
         let first = self.session.first_due(Some(&mut self.task))?;
@@ -168,10 +167,6 @@ impl Stepper {
     /// # Errors
     /// A damaged trace.
     pub fn holds_back(&mut self, due: &DueEvent) -> Result<bool> {
-        // A reading of a clock is mostly no event.
-        if !matches!(due, DueEvent::Stop(Stop::Instr { .. })) {
-            passes_marks_of_event(&mut self.task);
-        }
         let next = self.task.tape.outline()?;
         let waits_for_turn = match self.task.tape.peek()?.map(|event| event.kind) {
             Some(Kind::Syscall(call)) => call.switched,

@@ -53,7 +53,8 @@ pub trait OtherThreads {
     fn has_passed(&self, thread: u32, mark: u64) -> bool;
 }
 
-/// How far a thread may run, by how far the others are; `hint` says the decisions of a search for this one.
+/// How far a thread may run, by how far the others are; `hint` says the decisions of a search for this one. `is_at_event`:
+/// it stands in front of its next event.
 ///
 /// # Errors
 /// A damaged trace.
@@ -61,6 +62,7 @@ pub fn bound(
     task: &mut Task,
     others: &dyn OtherThreads,
     hint: &dyn Fn(What) -> Option<u64>,
+    is_at_event: bool,
 ) -> Result<Bound> {
     let (ticks, ops) = (task.ctx.ticks(), task.ctx.ops);
     let is_made = |thread, op| others.has_made(thread, op);
@@ -68,7 +70,7 @@ pub fn bound(
     let Tape::In(tape) = &mut task.tape else {
         return Ok(Bound::End);
     };
-    task.ctx.marks += std::mem::take(&mut tape.late_marks);
+    task.ctx.marks += pass_marks_of_event(&mut tape.late, others);
     while let Some(&note) = tape.notes.front() {
         match note {
             Note::Edge {
@@ -172,6 +174,9 @@ pub fn bound(
             task.slot
         )));
     }
+    if is_at_event {
+        task.ctx.marks += pass_marks_of_event(&mut tape.notes, others);
+    }
     let mut event = Bound::Event {
         begin: 0,
         end: 0,
@@ -273,15 +278,36 @@ pub fn bound(
     })
 }
 
-/// The thread stands in front of its next event: the marks that it made there are behind it.
-pub fn passes_marks_of_event(task: &mut Task) {
-    let Tape::In(tape) = &mut task.tape else {
-        return;
-    };
-    let before = tape.notes.len();
-    let is_mark = |note: &Note| matches!(note, Note::Mark { event: true, .. });
-    tape.notes.retain(|note| !is_mark(note));
-    task.ctx.marks += (before - tape.notes.len()) as u64;
+/// Passes the marks that a thread made at an event, up to where it came behind what others have not done yet. How many.
+fn pass_marks_of_event(notes: &mut VecDeque<Note>, others: &dyn OtherThreads) -> u64 {
+    let (mut at, mut marks) = (0, 0);
+    while let Some(&note) = notes.get(at) {
+        let is_passed = match note {
+            Note::Mark { event: true, .. } => {
+                marks += 1;
+                true
+            }
+            Note::Behind {
+                event: true,
+                thread,
+                mark,
+                ..
+            } if others.has_passed(thread, mark) => true,
+            Note::Behind { event: true, .. } => break,
+            Note::Edge {
+                event: true,
+                thread,
+                op,
+                ..
+            } if !others.has_made(thread, op) => break,
+            _ => false,
+        };
+        match is_passed {
+            true => drop(notes.remove(at)),
+            false => at += 1,
+        }
+    }
+    marks
 }
 
 /// Whether the thread's next instruction is a system call.

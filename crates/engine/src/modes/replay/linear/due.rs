@@ -234,7 +234,9 @@ impl Linear {
         };
         let (process, thread) = (task.process.index, task.index);
         let hint = |what| self.hints.at(process, thread, what);
-        bound(task, &there, &hint)
+        // One that is over may stand in front of the event of its first turn.
+        let is_at_event = self.waiting.contains(&task.slot) || self.over.contains(&task.slot);
+        bound(task, &there, &hint, is_at_event)
     }
 
     /// How far a thread may run before an access that is ordered, or when it is due.
