@@ -17,11 +17,11 @@ mod lock {
 }
 
 /// An operation: the thread's index plus 1 (0: none), and its number.
-type Operation = (u32, u64);
+type VersionedOp = (u32, u64);
 
 /// The operation of an object that came last, and the one before it.
 #[derive(Default)]
-pub struct Version(Mutex<[Operation; 2]>);
+pub struct Version(Mutex<[VersionedOp; 2]>);
 
 impl Version {
     /// The task's present operation is the next one. Thread and operation that it follows, if they are another

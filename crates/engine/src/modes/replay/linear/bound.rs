@@ -393,6 +393,49 @@ mod tests {
         }
     }
 
+    /// Other threads that have passed one mark and made no operation.
+    struct Passed(u64);
+
+    impl OtherThreads for Passed {
+        fn has_made(&self, _: u32, _: u64) -> bool {
+            false
+        }
+
+        fn has_passed(&self, _: u32, mark: u64) -> bool {
+            mark <= self.0
+        }
+    }
+
+    #[test]
+    fn marks_of_an_event_are_passed_up_to_what_has_not_been_done() {
+        let (event, ticks) = (true, 7);
+        let mark = Note::Mark {
+            event,
+            ticks,
+            pc: 0,
+        };
+        let behind = |mark| Note::Behind {
+            event,
+            ticks,
+            thread: 1,
+            mark,
+        };
+        let edge = Note::Edge {
+            event,
+            ticks,
+            at: 1,
+            thread: 1,
+            op: 1,
+        };
+        let pass = |notes: &mut VecDeque<Note>, passed| pass_marks_of_event(notes, &Passed(passed));
+        let mut notes = VecDeque::from([behind(1), mark, mark, behind(2), mark, edge, mark]);
+        assert_eq!(pass(&mut notes, 0), 0);
+        assert_eq!(pass(&mut notes, 1), 2);
+        assert_eq!(notes, [behind(2), mark, edge, mark]);
+        assert_eq!(pass(&mut notes, 2), 1);
+        assert_eq!(notes, [edge, mark], "the operation has not been made");
+    }
+
     #[test]
     fn parts_lie_evenly_between_two_moments() {
         assert_eq!(next((0, 1000), 0, (1600, 2600)), (100, 1100));
