@@ -1,10 +1,12 @@
 //! The memory that one guest instruction is about to read and write, exactly, from the
 //! registers of a stopped thread.
 
-use iced_x86::{Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register};
+use iced_x86::{
+    Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register, UsedMemory,
+};
 use relive_host::{Context, Reg, cpu};
 
-use crate::classify::gpr_number;
+use crate::classify::{Class, gpr_number};
 use crate::code::{Code, Window};
 use crate::decode::{Decoded, Insn};
 use crate::xsave;
@@ -42,6 +44,17 @@ pub(crate) fn access_kinds(access: OpAccess) -> (bool, bool) {
         OpAccess::ReadWrite | OpAccess::ReadCondWrite => (true, true),
         OpAccess::None | OpAccess::NoMemAccess => (false, false),
     }
+}
+
+/// The memory operands by which a copied instruction reads or writes.
+pub(crate) fn used_memory(insn: &Insn) -> Vec<UsedMemory> {
+    if matches!(insn.class, Class::Syscall | Class::Unsupported(_)) {
+        return Vec::new();
+    }
+    let mut factory = InstructionInfoFactory::new();
+    let all = factory.info(&insn.iced).used_memory().iter();
+    let accessed = all.filter(|memory| access_kinds(memory.access()) != (false, false));
+    accessed.copied().collect()
 }
 
 /// The accesses that the instruction at `ctx.rip` will make; none where no instruction is.

@@ -193,8 +193,7 @@ fn settle_page_fault(task: &Task, info: &mut SigInfo, err: &mut u64) {
 
 fn trap(task: &mut Task, pc: GuestAddr, next: GuestAddr, kind: TrapKind) -> Result<Flow> {
     // Here, while it stands in front of the instruction.
-    if task.mode().order().permit_frame(task)? {
-        task.inexact();
+    if deliver::makes_again(task)? {
         return Ok(Flow::Continue);
     }
     match kind {

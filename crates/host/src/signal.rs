@@ -190,23 +190,9 @@ pub fn set_mask(mask: Mask) -> Mask {
 /// The kernel's error number: it gives no memory.
 pub fn install_stack() -> Result<(), i32> {
     const SIZE: usize = 64 * 1024;
-    // SAFETY: a fresh anonymous mapping, used for nothing else; sigaltstack only reads the
-    // structure.
+    let base = sys::map_zeros(SIZE as u64, 0)?;
+    // SAFETY: the stack is used for nothing else; sigaltstack only reads the structure.
     unsafe {
-        let base = sys::syscall(
-            libc::SYS_mmap as u64,
-            [
-                0,
-                SIZE as u64,
-                (libc::PROT_READ | libc::PROT_WRITE) as u64,
-                (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64,
-                u64::MAX,
-                0,
-            ],
-        );
-        if base < 0 {
-            return Err(-base as i32);
-        }
         let stack = libc::stack_t {
             ss_sp: base as *mut libc::c_void,
             ss_flags: 0,

@@ -156,6 +156,22 @@ pub unsafe fn exit_thread(code: i32) -> ! {
     }
 }
 
+/// Maps memory of zeros, private and writable, at a place of the kernel's choice; its first address. `flags` are more
+/// of mmap(2).
+///
+/// # Errors
+/// The kernel's error number.
+pub fn map_zeros(len: u64, flags: i32) -> Result<u64, i32> {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | flags;
+    let prot = libc::PROT_READ | libc::PROT_WRITE;
+    let args = [0, len, prot as u64, flags as u64, u64::MAX, 0];
+    // SAFETY: a fresh map; without an address it replaces nothing.
+    match unsafe { syscall(libc::SYS_mmap as u64, args) } {
+        at if at > 0 => Ok(at as u64),
+        refused => Err(-refused as i32),
+    }
+}
+
 /// The kernel's id of the calling thread.
 #[must_use]
 pub fn gettid() -> u32 {

@@ -8,14 +8,13 @@
 //!
 //! It must never change a flag that is alive, or touch guest memory.
 
-use iced_x86::{InstructionInfoFactory, UsedMemory};
+use iced_x86::UsedMemory;
 use relive_host::context::off;
 use relive_host::permissions::{LINE, LINE_SHIFT, LINES, READ, READ_ON, WRITE, WRITE_ON, WRITES};
 
 use super::address::Place;
 use super::pass::Pass;
-use crate::access::access_kinds;
-use crate::classify::Class;
+use crate::access::{access_kinds, used_memory};
 use crate::decode::Insn;
 use crate::emit::{Asm, JCC_BYTES, RAX, RCX};
 use crate::exit::{Exit, ExitKind};
@@ -75,14 +74,9 @@ impl Pass for Permit {
     }
 
     fn before(&self, unit: &mut Unit<'_>, insn: &Insn) -> Flow {
-        if matches!(insn.class, Class::Syscall | Class::Unsupported(_)) {
-            return Flow::Continue;
-        }
-        let mut factory = InstructionInfoFactory::new();
-        let info = factory.info(&insn.iced);
-        let all = info.used_memory().iter();
-        let all = all.filter(|memory| access_kinds(memory.access()) != (false, false));
-        let checks: Option<Vec<AccessCheck>> = all.map(|memory| plan(insn, memory)).collect();
+        let all = used_memory(insn);
+        let checks: Option<Vec<AccessCheck>> =
+            all.iter().map(|memory| plan(insn, memory)).collect();
         let Some(checks) = checks.filter(|checks| checks.len() <= IN_LINE) else {
             unit.asm.store_imm(off::PERMIT_WHAT, 0);
             unit.leave(Exit::new(ExitKind::Permission, unit.frag, insn.pc()));

@@ -5,15 +5,14 @@
 //! control block by FS; accesses with 32-bit addresses; gathers, scatters and state areas, of which only the first bytes are. It must never change a flag
 //! that is alive, or touch guest memory.
 
-use iced_x86::{Instruction, InstructionInfoFactory, Mnemonic, Register, UsedMemory};
+use iced_x86::{Instruction, Mnemonic, Register, UsedMemory};
 use relive_host::context::off;
 use relive_host::track::{self, Tracked};
 
 use super::address::Place;
 use super::order;
 use super::pass::Pass;
-use crate::access::{access_kinds, string_item};
-use crate::classify::Class;
+use crate::access::{access_kinds, string_item, used_memory};
 use crate::decode::Insn;
 use crate::emit::{Asm, JCC_BYTES, JMP_BYTES, OLD_RSP, RAX, RCX, RSP};
 use crate::options::Options;
@@ -81,18 +80,16 @@ impl Pass for Track {
     }
 
     fn before(&self, unit: &mut Unit<'_>, insn: &Insn) -> Flow {
-        if matches!(insn.class, Class::Syscall | Class::Unsupported(_)) {
+        let all = used_memory(insn);
+        if all.is_empty() {
             return Flow::Continue;
         }
-        let mut factory = InstructionInfoFactory::new();
-        let info = factory.info(&insn.iced);
-        let all = info.used_memory().iter();
         let spans = &mut unit.spans;
         let ordered = order::kind(self.sites, unit.code, insn, |from, to| {
             spans.push((from, to))
         });
         let plan = |memory| plan(insn, memory, ordered.is_some());
-        let tracked: Vec<(Place, Tracked)> = all.filter_map(plan).take(MOST).collect();
+        let tracked: Vec<(Place, Tracked)> = all.iter().filter_map(plan).take(MOST).collect();
         if tracked.is_empty() {
             return Flow::Continue;
         }

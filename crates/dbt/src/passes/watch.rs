@@ -5,14 +5,13 @@
 //!
 //! It must never change a flag or a register or touch guest memory, and so cannot fault.
 
-use iced_x86::{InstructionInfoFactory, UsedMemory};
+use iced_x86::UsedMemory;
 use relive_host::context::off;
 
 use super::address::{Address, Place};
 use super::pass::Pass;
-use crate::access::access_kinds;
+use crate::access::{access_kinds, used_memory};
 use crate::cache_window::FILTER;
-use crate::classify::Class;
 use crate::decode::Insn;
 use crate::emit::{EXIT_BYTES, RCX};
 use crate::exit::{Exit, ExitKind};
@@ -71,13 +70,7 @@ impl Pass for Watch {
     }
 
     fn before(&self, unit: &mut Unit<'_>, insn: &Insn) -> Flow {
-        if matches!(insn.class, Class::Syscall | Class::Unsupported(_)) {
-            return Flow::Continue;
-        }
-        let mut factory = InstructionInfoFactory::new();
-        let info = factory.info(&insn.iced);
-        let checks: Vec<Check> = info
-            .used_memory()
+        let checks: Vec<Check> = used_memory(insn)
             .iter()
             .map(|m| plan(insn, m, &self.0))
             .filter(|c| !matches!(c, Check::None))

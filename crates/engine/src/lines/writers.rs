@@ -23,14 +23,8 @@ impl Writers {
     /// # Errors
     /// The kernel's error number: no memory.
     pub fn new() -> Result<Self, i32> {
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-        let prot = libc::PROT_READ | libc::PROT_WRITE;
-        let args = [0, BYTES, prot as u64, flags as u64, u64::MAX, 0];
-        // SAFETY: a fresh map at a place of the kernel's choice, which stays for the process's life.
-        match unsafe { sys::syscall(libc::SYS_mmap as u64, args) } {
-            at if at > 0 => Ok(Self { at: at as u64 }),
-            refused => Err(-refused as i32),
-        }
+        let at = sys::map_zeros(BYTES, libc::MAP_NORESERVE)?;
+        Ok(Self { at })
     }
 
     fn word(&self, line: u32) -> &AtomicU64 {

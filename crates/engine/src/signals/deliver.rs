@@ -88,11 +88,23 @@ pub fn deliver_recorded(task: &mut Task, info: &SigInfo) -> Result<Flow> {
 /// # Errors
 /// A divergence.
 pub fn fault(task: &mut Task, info: &SigInfo, trap: (u64, u64)) -> Result<Flow> {
-    if task.mode().order().permit_frame(task)? {
-        task.inexact();
-        return Ok(Flow::Continue);
+    match makes_again(task)? {
+        true => Ok(Flow::Continue),
+        false => raise(task, info, trap),
     }
-    raise(task, info, trap)
+}
+
+/// In front of an instruction that raises a signal: gets the memory of the frame. Whether the task is to make the
+/// instruction again, as it was at rest for that.
+///
+/// # Errors
+/// The order of memory is lost.
+pub fn makes_again(task: &mut Task) -> Result<bool> {
+    let was_at_rest = task.mode().order().permit_frame(task)?;
+    if was_at_rest {
+        task.inexact();
+    }
+    Ok(was_at_rest)
 }
 
 /// The same, surely.

@@ -159,19 +159,10 @@ impl HostStack {
     const SIZE: u64 = 512 * 1024;
 
     pub(super) fn new() -> Result<Self> {
-        let prot = (libc::PROT_READ | libc::PROT_WRITE) as u64;
-        let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;
-        // SAFETY: a fresh anonymous mapping.
-        let base = unsafe {
-            sys::syscall(
-                libc::SYS_mmap as u64,
-                [0, Self::SIZE, prot, flags, u64::MAX, 0],
-            )
-        };
-        if base < 0 {
-            return Err(FailureClass::NoMemory.into());
+        match sys::map_zeros(Self::SIZE, 0) {
+            Ok(base) => Ok(Self { base }),
+            Err(_) => Err(FailureClass::NoMemory.into()),
         }
-        Ok(Self { base: base as u64 })
     }
 
     pub(super) fn top(&self) -> *mut libc::c_void {

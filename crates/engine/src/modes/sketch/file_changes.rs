@@ -65,9 +65,10 @@ impl Sketch {
                 file,
                 since,
             });
-            let is_announced = task.intended.is_some();
+            let is_intended = task.intended.is_some();
             let reply = make(task, call)?;
-            let is_announced = task.intended.take().is_none() && is_announced;
+            // Some calls are made in ways that announce nothing.
+            let is_announced = is_intended && task.intended.take().is_none();
             let Reply::Value(result) = reply else {
                 return Ok(reply);
             };

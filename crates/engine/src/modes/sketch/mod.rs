@@ -17,6 +17,7 @@ mod pauses;
 mod quiet_fork;
 mod together;
 
+use std::cell::Cell;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -293,7 +294,11 @@ impl Contents for Sketch {
 
 impl Order for Sketch {
     fn acquire(&self, task: &mut Task) -> Result<()> {
-        let before = self.shared.acquire(task, &|task| self.rests(task, true))?;
+        let has_rested = Cell::new(false);
+        let before = self.shared.acquire(task, &|task| {
+            has_rested.set(true);
+            self.rests(task, true)
+        })?;
         if self.turns().is_none() {
             if let Some(before) = before {
                 self.follows(task, before, true)?;
@@ -303,8 +308,10 @@ impl Order for Sketch {
             self.shared.release(task);
             self.takes_over_in_call(task)?;
         }
-        // It was at rest while it waited for the object, and others may have taken the lines of the call.
-        self.permit_again(task)?;
+        if has_rested.get() {
+            // Others may have taken the lines of the call.
+            self.permit_again(task)?;
+        }
         self.rests_for_good(task)
     }
 

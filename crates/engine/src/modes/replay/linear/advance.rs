@@ -39,11 +39,10 @@ impl Session {
     ///
     /// # Errors
     /// A damaged trace.
-    pub fn first_due(&mut self, running: Option<&mut Task>) -> Result<Option<u32>> {
+    pub fn first_due(&mut self, mut running: Option<&mut Task>) -> Result<Option<u32>> {
         let Some(linear) = &mut self.linear else {
             return Ok(None);
         };
-        let mut running = running;
         let dues = loop {
             let marks = passed_marks(&self.tasks, running.as_deref());
             let slots: Vec<u32> = self.tasks.keys().copied().collect();

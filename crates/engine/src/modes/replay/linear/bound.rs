@@ -44,6 +44,20 @@ pub enum Bound {
     End,
 }
 
+impl Bound {
+    /// To an event of this moment, of which nothing else is known.
+    fn event_at(moment: u64) -> Self {
+        Self::Event {
+            begin: moment,
+            end: moment,
+            after: None,
+            ends: false,
+            changed: false,
+            made: None,
+        }
+    }
+}
+
 /// How far the other threads are.
 pub trait OtherThreads {
     /// Whether a thread has made its operation `op`.
@@ -177,14 +191,7 @@ pub fn bound(
     if is_at_event {
         task.ctx.marks += pass_marks_of_event(&mut tape.notes, others);
     }
-    let mut event = Bound::Event {
-        begin: 0,
-        end: 0,
-        after: None,
-        ends: false,
-        changed: false,
-        made: None,
-    };
+    let mut event = Bound::event_at(0);
     for note in &tape.notes {
         match (*note, &mut event) {
             (Note::Edge { thread, op, .. }, Bound::Event { after, .. }) if !is_made(thread, op) => {
@@ -207,14 +214,7 @@ pub fn bound(
     let Some(next) = next else {
         return Ok(match event {
             // A call that never ended.
-            Bound::Event { begin, .. } if !tape.notes.is_empty() => Bound::Event {
-                begin,
-                end: begin,
-                after: None,
-                ends: false,
-                changed: false,
-                made: None,
-            },
+            Bound::Event { begin, .. } if !tape.notes.is_empty() => Bound::event_at(begin),
             _ => Bound::End,
         });
     };
@@ -222,14 +222,7 @@ pub fn bound(
         && start.origin == Origin::Vfork
     {
         // It begins within a call of its parent's, which goes on as it.
-        return Ok(Bound::Event {
-            begin: 0,
-            end: 0,
-            after: None,
-            ends: false,
-            changed: false,
-            made: None,
-        });
+        return Ok(Bound::event_at(0));
     }
     // Only before a call, or at a position, can the thread wait for its turn.
     let waits = next.syscall
