@@ -68,6 +68,10 @@ impl Task {
             if armed.is_some_and(|a| a.is_hit(&mut self.ctx)) {
                 return Ok(stop);
             }
+            if !step {
+                // It came here from the last safe point by an unknown number of steps.
+                self.inexact();
+            }
             if self.grows()? {
                 stop = self.enter_again(step, true)?;
                 continue;
