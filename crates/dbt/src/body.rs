@@ -12,9 +12,6 @@ use crate::mangle;
 use crate::passes::{Ahead, Passes};
 use crate::unit::{Flow, Unit};
 
-/// Most instructions that a loop is unrolled to.
-const UNROLLED: u32 = 24;
-
 /// Inputs for the body of a fragment beside guest code.
 pub(crate) struct Body<'t> {
     pub(crate) passes: &'t Passes,
@@ -23,8 +20,6 @@ pub(crate) struct Body<'t> {
     pub(crate) breakpoints: &'t BTreeSet<u64>,
     /// Most instructions.
     pub(crate) max: u32,
-    /// Whether several rounds of a loop that leads back to its start may follow each other.
-    pub(crate) unrolls: bool,
     /// Flags that may be lost at its start.
     pub(crate) dead: DeadFlags,
 }
@@ -75,7 +70,7 @@ impl Body<'_> {
             if self.passes.before(unit, &insn) == Flow::End {
                 return made;
             }
-            if leads_back(&insn, pc) && self.has_room(made.insns, round) {
+            if insn.leads_back(pc) && unit.rounds.has_room(made.insns, round) {
                 round += 1;
                 mangle::leave_loop(unit, &insn);
                 let mut next = unit.next_round(round as usize, self.dead);
@@ -86,7 +81,7 @@ impl Body<'_> {
             if self.instruction(unit, &insn) == Flow::End {
                 return made;
             }
-            let is_last = round > 0 && leads_back(&insn, pc);
+            let is_last = round > 0 && insn.leads_back(pc);
             if is_last || made.insns == self.max || self.is_end(unit, &insn) {
                 mangle::fall_through(unit, at);
                 return made;
@@ -107,12 +102,6 @@ impl Body<'_> {
         flow
     }
 
-    /// Whether one more round has room behind `insns` instructions, which make `round` and all
-    /// before.
-    fn has_room(&self, insns: u32, round: u32) -> bool {
-        self.unrolls && insns / (round + 1) * (round + 2) <= UNROLLED.min(self.max)
-    }
-
     /// Whether the fragment ends behind an instruction because of the next one.
     fn is_end(&self, unit: &Unit<'_>, insn: &Insn) -> bool {
         let may_join = matches!(insn.class, Class::Jcc | Class::Call | Class::CallIndirect);
@@ -124,11 +113,4 @@ impl Body<'_> {
     fn stops_at(&self, unit: &Unit<'_>, pc: u64) -> bool {
         !unit.step && self.breakpoints.contains(&pc)
     }
-}
-
-/// Whether an instruction is the direct branch that closes the loop which begins at `pc`.
-fn leads_back(insn: &Insn, pc: u64) -> bool {
-    matches!(insn.class, Class::Jcc | Class::Jmp)
-        && !insn.is_16_bit_branch()
-        && insn.iced.near_branch_target() == pc
 }

@@ -110,6 +110,13 @@ impl Insn {
         has_66 && self.bytes[n] & 0xf8 != 0x48
     }
 
+    /// Whether it is the direct branch that closes the loop which begins at `pc`.
+    pub(crate) fn leads_back(&self, pc: u64) -> bool {
+        matches!(self.class, Class::Jcc | Class::Jmp)
+            && !self.is_16_bit_branch()
+            && self.iced.near_branch_target() == pc
+    }
+
     /// Decodes the instruction at `pc`.
     pub(crate) fn decode(&mut self, window: &mut Window<'_>, pc: u64) -> Decoded {
         let bytes = window.at(pc);

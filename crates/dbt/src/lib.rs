@@ -53,6 +53,7 @@ mod kept_slots;
 mod landing;
 mod link;
 mod log;
+mod looks;
 mod mangle;
 mod marks;
 mod neighbours;

@@ -14,6 +14,7 @@ use crate::exit::NONE;
 use crate::flags::{self, DeadFlags};
 use crate::fragment::Fragment;
 use crate::landing;
+use crate::looks::{Looks, Rounds};
 use crate::mangle;
 use crate::stop::Bad;
 use crate::translator::Translator;
@@ -26,6 +27,9 @@ const FRAME_BYTES: u32 = 128;
 
 /// Most bytes of a fragment's body: marks hold offsets in it.
 const MOST_BYTES: u32 = u16::MAX as u32;
+
+/// Most instructions that a loop is unrolled to.
+const UNROLLED: u32 = 24;
 
 /// Most marks of an instruction.
 const MARKS: u32 = 8;
@@ -138,6 +142,11 @@ impl Translator {
             step,
             fused: None,
             spans,
+            rounds: Rounds {
+                pc,
+                most: if unrolls { UNROLLED.min(max) } else { 0 },
+            },
+            looks: Looks::default(),
             neighbours: &mut self.neighbours,
             has_site: false,
             pairs: self.pairs,
@@ -151,7 +160,6 @@ impl Translator {
             frags: &self.frags,
             breakpoints: &self.breakpoints,
             max,
-            unrolls,
             dead,
         };
         let made = body.emit(&mut unit, &mut window, insn, decoded);

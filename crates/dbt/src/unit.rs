@@ -11,6 +11,7 @@ use crate::emit::{Asm, EXIT_BYTES};
 use crate::exit::{Exit, ExitKind};
 use crate::exits::Exits;
 use crate::flags::{self, DeadFlags};
+use crate::looks::{Looks, Rounds};
 use crate::marks::{Mark, Undo};
 use crate::neighbours::Neighbours;
 
@@ -42,6 +43,10 @@ pub(crate) struct Unit<'t> {
     /// Guest bytes that it depends on beside those that it is made from: code by which flags
     /// are dead, or are not.
     pub(crate) spans: Vec<(u64, u64)>,
+    /// The loop that it unrolls, if it does.
+    pub(crate) rounds: Rounds,
+    /// The looks at permissions that have been emitted.
+    pub(crate) looks: Looks,
     /// The atomic instructions near plain ones.
     pub(crate) neighbours: &'t mut Neighbours,
     /// Whether an access of a site is in it.

@@ -1,6 +1,6 @@
 //! The permissions of a guest thread to access memory, where memory is ordered by its lines: a table with a byte for each
-//! line of 64 bytes, found by the low digits of the line's number, so that lines which lie [`LINES`] apart have one
-//! byte. Translated code looks into the table of its thread before each access (`relive_dbt`).
+//! line of 64 bytes, found by the low half of its address, so that lines which lie 4 GiB apart have one byte. (Heaps of
+//! threads lie some 64 MiB apart, and are used alike.) Translated code looks into the table of its thread before each access (`relive_dbt`).
 //!
 //! A table is changed by its own thread, or by another one while that thread is at rest. Must never say of a line that
 //! an access is permitted before the one that changes it has made sure that it is.
@@ -13,11 +13,15 @@ use crate::sys;
 pub const LINE_SHIFT: u32 = 6;
 /// Bytes of a line.
 pub const LINE: u64 = 1 << LINE_SHIFT;
-/// Entries of a table.
-pub const LINES: u64 = 1 << 22;
+/// Entries of a table: those of the low half of an address. Most of its memory is never touched.
+pub const LINES: u64 = 1 << (32 - LINE_SHIFT);
 
-/// In [`crate::Context::permit_what`]: the access writes.
+/// In [`crate::Context::permit_what`], beside the number of bytes: they are to be written.
 pub const WRITES: u64 = 1 << 8;
+/// The same: they are all that the instruction accesses.
+pub const WHOLE: u64 = 1 << 9;
+/// The number of bytes in it.
+pub const SIZE: u64 = WRITES - 1;
 
 /// The line may be read.
 pub const READ: u8 = 1;

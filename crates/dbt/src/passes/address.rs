@@ -52,6 +52,19 @@ impl Place {
     }
 }
 
+impl Place {
+    /// The place so many bytes before, if it can be told.
+    pub(super) fn before(self, bytes: u32) -> Option<Self> {
+        match self {
+            Self::Fixed(at) => Some(Self::Fixed(at.wrapping_sub(bytes.into()))),
+            Self::Computed(address) => Some(Self::Computed(Address {
+                displacement: address.displacement.checked_sub_unsigned(bytes)?,
+                ..address
+            })),
+        }
+    }
+}
+
 impl Address {
     /// Puts it into rcx, which is spilled and still the guest's. rdx must be too, and is saved in
     /// `slot` of the context on the way.

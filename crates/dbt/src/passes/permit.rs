@@ -3,18 +3,22 @@
 //! are not one or two at plain addresses always leave: the host takes all of their lines, and steps them. Single steps
 //! are not checked.
 //!
-//! One look serves an access of up to 64 bytes at any address: an entry also says whether the next line is permitted.
-//! Only where that is not so, code beside the fragment finds out whether the access needs it.
+//! One look serves all accesses of a fragment within 64 bytes at any address ([`crate::looks`]): an entry also says whether
+//! the next line is permitted. Only where that is not so, code beside the fragment finds out whether it is needed. Nobody
+//! takes a permission while its thread is in translated code, and who comes back from the host does so at a fragment's start.
 //!
 //! It must never change a flag that is alive, or touch guest memory.
 
 use iced_x86::UsedMemory;
 use relive_host::context::off;
-use relive_host::permissions::{LINE, LINE_SHIFT, LINES, READ, READ_ON, WRITE, WRITE_ON, WRITES};
+use relive_host::permissions::{
+    LINE, LINE_SHIFT, LINES, READ, READ_ON, WHOLE, WRITE, WRITE_ON, WRITES,
+};
 
 use super::address::Place;
 use super::pass::Pass;
 use crate::access::{access_kinds, used_memory};
+use crate::code::Window;
 use crate::decode::Insn;
 use crate::emit::{Asm, JCC_BYTES, RAX, RCX};
 use crate::exit::{Exit, ExitKind};
@@ -37,11 +41,13 @@ pub(crate) struct Permit {
     on: bool,
 }
 
-/// The check of one access.
-struct AccessCheck {
+/// A look, and what the host is told where it fails.
+struct LookCheck {
     place: Place,
     size: u64,
     writes: bool,
+    /// It is all that the instruction accesses.
+    whole: bool,
 }
 
 impl Permit {
@@ -69,15 +75,15 @@ impl Pass for Permit {
         BYTES
     }
 
-    fn unrolls(&self) -> bool {
-        false
-    }
-
     fn before(&self, unit: &mut Unit<'_>, insn: &Insn) -> Flow {
         let all = used_memory(insn);
-        let checks: Option<Vec<AccessCheck>> =
-            all.iter().map(|memory| plan(insn, memory)).collect();
-        let Some(checks) = checks.filter(|checks| checks.len() <= IN_LINE) else {
+        unit.looks
+            .come_to(Window::new(unit.code), insn, unit.rounds);
+        let checks = match all.len() <= IN_LINE {
+            true => checks(unit, insn, &all),
+            false => None,
+        };
+        let Some(checks) = checks else {
             unit.asm.store_imm(off::PERMIT_WHAT, 0);
             unit.leave(Exit::new(ExitKind::Permission, unit.frag, insn.pc()));
             return Flow::End;
@@ -86,29 +92,36 @@ impl Pass for Permit {
             return Flow::Continue;
         }
         let dead = unit.dead_flags(insn.pc()).all();
-        // Of two accesses the lines are asked for together.
-        let alone = checks.len() == 1;
         for check in &checks {
-            emit(unit, insn, check, alone, dead);
+            emit(unit, insn, check, dead);
         }
         Flow::Continue
     }
 }
 
-/// The check of an access; `None`: the host is to look at it.
-fn plan(insn: &Insn, memory: &UsedMemory) -> Option<AccessCheck> {
-    let size = memory.memory_size().size() as u64;
-    // A masked access counts as a whole.
-    if insn.is_repeated() || !(1..=LINE).contains(&size) || memory.vsib_size() != 0 {
-        return None;
+/// The looks that an instruction needs; `None`: the host is to look.
+fn checks(unit: &mut Unit<'_>, insn: &Insn, all: &[UsedMemory]) -> Option<Vec<LookCheck>> {
+    let mut checks = Vec::new();
+    for (operand, memory) in all.iter().enumerate() {
+        let size = memory.memory_size().size() as u64;
+        // A masked access counts as a whole.
+        if insn.is_repeated() || !(1..=LINE).contains(&size) || memory.vsib_size() != 0 {
+            return None;
+        }
+        let place = Place::of(memory)?;
+        if unit.looks.serve(operand) {
+            continue;
+        }
+        let (_, writes) = access_kinds(memory.access());
+        let look = unit.looks.reach(operand, size, writes, LINE);
+        checks.push(LookCheck {
+            place: place.before(look.before)?,
+            size: look.size,
+            writes: look.writes,
+            whole: all.len() == 1,
+        });
     }
-    let (_, writes) = access_kinds(memory.access());
-    let place = Place::of(memory)?;
-    Some(AccessCheck {
-        place,
-        size,
-        writes,
-    })
+    Some(checks)
 }
 
 /// Puts the address of an access into rcx.
@@ -132,8 +145,8 @@ fn restore_flags(asm: &mut Asm, dead: bool) {
     }
 }
 
-/// Emits a check; `alone`: it is the only one of the instruction; `dead`: flags may be lost.
-fn emit(unit: &mut Unit<'_>, insn: &Insn, check: &AccessCheck, alone: bool, dead: bool) {
+/// Emits a look; `dead`: flags may be lost.
+fn emit(unit: &mut Unit<'_>, insn: &Insn, check: &LookCheck, dead: bool) {
     let (narrow, wide) = match check.writes {
         true => (WRITE, WRITE_ON),
         false => (READ, READ_ON),
@@ -146,9 +159,9 @@ fn emit(unit: &mut Unit<'_>, insn: &Insn, check: &AccessCheck, alone: bool, dead
         asm.store(RAX_SLOT, RAX);
         asm.bytes(&[0x9f, 0x0f, 0x90, 0xc0]); // lahf; seto al
     }
-    asm.bytes(&[0x48, 0xc1, 0xe9, LINE_SHIFT as u8]); // shr rcx, 6
-    asm.bytes(&[0x81, 0xe1]); // and ecx, imm32
-    asm.bytes(&(LINES as u32 - 1).to_le_bytes());
+    // The table is that of the low half of addresses.
+    const { assert!(LINES << LINE_SHIFT == 1 << 32) };
+    asm.bytes(&[0xc1, 0xe9, LINE_SHIFT as u8]); // shr ecx, 6
     asm.gs(Some(0x48), 0x03, RCX, off::PERMISSIONS); // add rcx, gs:[PERMISSIONS]
     asm.keep_whole(TEST_BYTES + JCC_BYTES);
     let back = asm.here() + TEST_BYTES + JCC_BYTES;
@@ -167,13 +180,12 @@ fn emit(unit: &mut Unit<'_>, insn: &Insn, check: &AccessCheck, alone: bool, dead
         }
         restore_flags(stub, dead);
         stub.restore_rcx();
-        let what = check.size | if check.writes { WRITES } else { 0 };
-        if alone {
-            address(stub, &check.place);
-            stub.store(off::PERMIT_AT, RCX);
-            stub.restore_rcx();
-        }
-        stub.store_imm(off::PERMIT_WHAT, if alone { what as u32 } else { 0 });
+        address(stub, &check.place);
+        stub.store(off::PERMIT_AT, RCX);
+        stub.restore_rcx();
+        let writes = if check.writes { WRITES } else { 0 };
+        let whole = if check.whole { WHOLE } else { 0 };
+        stub.store_imm(off::PERMIT_WHAT, (check.size | writes | whole) as u32);
     });
     let asm = &mut *unit.asm;
     test(asm, bit);

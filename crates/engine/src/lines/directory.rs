@@ -13,7 +13,7 @@ use super::writers::Writers;
 /// Lines that go together: those of a page.
 const BLOCK: usize = 64;
 /// So often in a moment a line of a block takes the others along, before each goes alone.
-const TOGETHER: u8 = 4;
+const TOGETHER: u64 = 4;
 /// log2 of the cycles of such a moment.
 const MOMENT: u32 = 21;
 
@@ -26,16 +26,11 @@ pub struct Directory {
     /// Those that threads which are about to begin need not come behind.
     births: BTreeMap<u32, usize>,
     writers: Writers,
-    blocks: Vec<BlockOfLines>,
+    /// For each block the moment in which a line of it has last taken others along from another thread, and how often: see
+    /// [`Directory::goes_together`].
+    blocks: Vec<u64>,
     none: &'static Permissions,
     pub(super) clock: fn() -> u64,
-}
-
-/// How often a line of a block has taken others along from another thread.
-#[derive(Clone, Copy, Default)]
-struct BlockOfLines {
-    moment: u32,
-    times: u8,
 }
 
 /// A thread.
@@ -53,6 +48,8 @@ struct HolderState {
     ended: usize,
     /// The thread that it has asked.
     asks: Option<u32>,
+    /// The lines that it needs behind the one that it waits for, and whether they are written.
+    needs: Vec<(u32, bool)>,
 }
 
 /// A line that a thread asks for.
@@ -112,7 +109,7 @@ impl Directory {
             ended: Vec::new(),
             births: BTreeMap::new(),
             writers: Writers::new()?,
-            blocks: vec![BlockOfLines::default(); LINES as usize / BLOCK],
+            blocks: no_blocks(),
             none: Box::leak(Box::new(Permissions::new()?)),
             clock: order::now,
         })
@@ -129,7 +126,7 @@ impl Directory {
         self.ended.clear();
         self.births.clear();
         self.writers.forget();
-        self.blocks.fill(BlockOfLines::default());
+        self.blocks = no_blocks();
     }
 
     /// A thread is about to be made by another one, which has come behind all that have ended.
@@ -148,6 +145,7 @@ impl Directory {
             known: BTreeMap::new(),
             ended: self.births.remove(&thread).unwrap_or(0),
             asks: None,
+            needs: Vec::new(),
         };
         let at = self.threads.partition_point(|s| s.thread() < thread);
         self.threads.insert(at, state);
@@ -173,7 +171,8 @@ impl Directory {
         }
     }
 
-    /// A thread has all lines, behind all that the others have done; they are at rest. What it comes behind.
+    /// A thread gets all lines, behind all that the others have done; they are at rest. What it comes behind. It has yet to
+    /// be permitted those that there are.
     ///
     /// `None`: one of them is not at a mark, as it was killed where it ran.
     pub fn claim_all(&mut self, me: u32) -> Option<Vec<(u32, Mark)>> {
@@ -186,21 +185,19 @@ impl Directory {
             state.pinned.clear();
             state.holder.let_go();
         }
-        self.blocks.fill(BlockOfLines::default());
+        self.blocks = no_blocks();
         let mine = self.place(me)?;
         let state = &mut self.threads[mine];
-        state.holder.permit_all();
         for (thread, mark) in behind {
             state.comes_behind(thread, mark);
         }
         Some(self.comes_behind(me))
     }
 
-    /// All threads: each is permitted everything, and nobody waits.
-    pub fn permit_all(&mut self) {
+    /// Nobody asks for anything any more, or waits.
+    pub fn dissolve(&mut self) {
         for state in &mut self.threads {
             state.asked_for.clear();
-            state.holder.permit_all();
             state.holder.looks_at_own();
             state.holder.wake();
         }
@@ -247,7 +244,9 @@ impl Directory {
                 // It may have come to rest before it could see that it was asked.
                 if state.has_pinned(line) || state.holder.hold_still().is_none() {
                     let had = wants[..done].iter().map(|(line, _)| *line);
-                    self.threads[mine].pinned = had.collect();
+                    let state = &mut self.threads[mine];
+                    state.pinned = had.collect();
+                    state.needs = wants[done + 1..].to_vec();
                     return waits;
                 }
                 state.holder.let_go();
@@ -323,19 +322,8 @@ impl Directory {
     /// has them in a way that conflicts.
     fn take_along(&mut self, from: Option<(usize, Mark)>, mine: usize, line: u32, writes: bool) {
         let first = line & !(BLOCK as u32 - 1);
-        if from.is_some() {
-            let block = &mut self.blocks[line as usize / BLOCK];
-            let now = ((self.clock)() >> MOMENT) as u32;
-            if block.moment != now {
-                *block = BlockOfLines {
-                    moment: now,
-                    times: 0,
-                };
-            }
-            if block.times >= TOGETHER {
-                return;
-            }
-            block.times += 1;
+        if from.is_some() && !self.goes_together(line) {
+            return;
         }
         let from_place = from.map(|(place, _)| place);
         let mut others = [0; BLOCK];
@@ -361,6 +349,19 @@ impl Directory {
         }
     }
 
+    /// Whether the block of a line may go from one thread to another together once more in this moment.
+    fn goes_together(&mut self, line: u32) -> bool {
+        const TIMES: u64 = 0xff;
+        let block = &mut self.blocks[line as usize / BLOCK];
+        let moment = (self.clock)() >> MOMENT << TIMES.count_ones();
+        if *block & !TIMES != moment {
+            *block = moment;
+        }
+        let may = *block & TIMES < TOGETHER;
+        *block += u64::from(may);
+        may
+    }
+
     /// All that threads wait for, and have not said, in numbers.
     #[cfg(test)]
     pub(super) fn waits(&self) -> String {
@@ -373,8 +374,8 @@ impl Directory {
             let written = [0, 1, 64].map(|line| self.writers.get(line));
             let (pinned, behind, known) = (&s.pinned, &s.behind, &s.known);
             format!(
-                "{asks:?} {pinned:?} {behind:?} {known:?} {} {:?} {written:?}",
-                s.ended, s.asks
+                "{asks:?} {pinned:?} {behind:?} {known:?} {} {:?} {:?} {written:?}",
+                s.ended, s.asks, s.needs
             )
         };
         self.threads.iter().map(each).collect()
@@ -430,15 +431,39 @@ impl Directory {
         self.hand_over(mine, by, ask.line, ask.writes, mark);
         // It has the line at once, or the next one to ask would not know of this thread. Where others read it, it
         // hears of them when it goes on with its claim, and keeps nothing before: two might wait for each other.
-        let mut others = (0..self.threads.len()).filter(|other| *other != by);
-        let is_read = others.any(|other| self.threads[other].table().get(ask.line) != 0);
-        let writes = ask.writes && !is_read;
+        let writes = ask.writes && !self.is_read_beside(by, ask.line);
         self.grant(by, ask.line, writes);
         if writes == ask.writes {
             self.threads[by].pin(ask.line);
         }
         self.take_along(Some((mine, mark)), by, ask.line, writes);
+        self.give_needed(mine, by, mark);
     }
+
+    /// What the other one will ask for next goes along too. It is not kept for the access at hand: lines are kept in
+    /// one order.
+    fn give_needed(&mut self, mine: usize, by: usize, mark: Mark) {
+        let needs = std::mem::take(&mut self.threads[by].needs);
+        for &(line, writes) in &needs {
+            let state = &self.threads[mine];
+            if conflicts(state.table().get(line), writes) && !state.has_pinned(line) {
+                self.hand_over(mine, by, line, writes, mark);
+                self.grant(by, line, writes && !self.is_read_beside(by, line));
+            }
+        }
+        self.threads[by].needs = needs;
+    }
+
+    /// Whether other threads have a line.
+    fn is_read_beside(&self, place: usize, line: u32) -> bool {
+        let mut others = (0..self.threads.len()).filter(|other| *other != place);
+        others.any(|other| self.threads[other].table().get(line) != 0)
+    }
+}
+
+/// Zeros that cost nothing until they are touched.
+fn no_blocks() -> Vec<u64> {
+    vec![0; LINES as usize / BLOCK]
 }
 
 /// Whether a thread with these permissions has a line in a way in which it cannot while another one reads it, or writes.

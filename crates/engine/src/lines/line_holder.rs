@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-use relive_host::permissions::{LINES, Permissions};
+use relive_host::permissions::Permissions;
 use relive_host::sys;
 
 /// The number of a place at which a thread has given lines up, from 1.
@@ -99,9 +99,10 @@ impl Holder {
         self.asked.load(Ordering::SeqCst)
     }
 
-    /// All is permitted.
-    pub fn permit_all(&self) {
-        self.table.permit_all(0, LINES);
+    /// A thread that shares its memory with none is permitted what lies around a line.
+    pub fn permit_around(&self, line: u32) {
+        const AROUND: u32 = 1 << 14;
+        self.table.permit_all(line & !(AROUND - 1), AROUND.into());
     }
 
     /// It rests at a mark from here on.

@@ -1,10 +1,13 @@
 //! Random programs that look at permissions before each access: they must do the same as natively, whatever is
 //! permitted, and make no access that is not.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use relive_host::permissions::{Permissions, READ, WRITE, WRITES, lines_of};
+use iced_x86::IcedError;
+use iced_x86::code_asm::*;
+use relive_host::permissions::{Permissions, READ, SIZE, WHOLE, WRITE, WRITES, lines_of};
 
+use super::guest::DATA_LEN;
 use super::*;
 use crate::access::{Access, accesses};
 
@@ -37,60 +40,124 @@ fn next_accesses(guest: &Guest) -> Vec<Access> {
     accesses(&guest.memory, guest.ctx)
 }
 
-/// The accesses for which the program has left, of which the context tells one.
+/// The accesses for which the program has left: those of a look, which serves one of the next instruction at least, or all.
 fn asked_for(guest: &Guest) -> Vec<Access> {
     let all = next_accesses(guest);
     let (addr, what) = (guest.ctx.permit_at, guest.ctx.permit_what);
-    if what != 0 {
-        let (len, writes) = (what & (WRITES - 1), what & WRITES != 0);
-        let told = |a: &Access| (a.addr, a.len, a.writes) == (addr, len, writes);
-        assert!(all.iter().any(told), "{addr:#x}, {what:#x} in {all:?}");
-        return all.into_iter().filter(told).collect();
+    if what == 0 {
+        return all;
     }
-    all
+    let (len, writes) = (what & SIZE, what & WRITES != 0);
+    let is_served =
+        |a: &Access| addr <= a.addr && a.addr + a.len <= addr + len && (writes || !a.writes);
+    assert!(
+        all.iter().any(is_served),
+        "{addr:#x}, {what:#x} for {all:?}"
+    );
+    assert!(
+        what & WHOLE == 0 || all.iter().all(is_served),
+        "{addr:#x}, {what:#x} for {all:?}"
+    );
+    vec![Access {
+        addr,
+        len,
+        reads: true,
+        writes,
+    }]
 }
 
-/// Permits what is asked for; whether anything was not.
-fn permit(table: &Permissions, all: &[Access]) -> bool {
-    let mut new = false;
-    for access in all {
-        for line in lines_of(access.addr, access.len) {
-            if !table.permits(line, access.writes) {
-                let permitted = if access.writes { READ | WRITE } else { READ };
-                table.set(line, permitted);
-                new = true;
+/// The permissions of a thread: its table, and what is in it.
+struct Permitted {
+    table: Permissions,
+    lines: BTreeMap<u32, u8>,
+}
+
+impl Permitted {
+    /// Permits what is asked for; whether anything was not.
+    fn permit(&mut self, all: &[Access]) -> bool {
+        let mut new = false;
+        for access in all {
+            for line in lines_of(access.addr, access.len) {
+                if !self.table.permits(line, access.writes) {
+                    let permitted = if access.writes { READ | WRITE } else { READ };
+                    self.table.set(line, permitted);
+                    self.lines.insert(line, permitted);
+                    new = true;
+                }
             }
         }
+        new
     }
-    new
+
+    fn clear(&mut self) {
+        self.table.clear();
+        self.lines.clear();
+    }
 }
 
-fn check_permitted(items: &[Item], seed: u64, forgets: bool) {
-    let code = build(items, LOW_CODE, DATA);
-    let (lines, state, ticks) = stepped(&code, seed);
-    for max in [64, 1, 3] {
-        let mut guest = guest(with(max), &code, seed);
-        let table = Permissions::new().expect("memory");
-        *guest.ctx.permissions.get_mut() = table.address();
-        guest.t.set_permissions(true).expect("an empty cache");
-        let mut stops = 0;
-        loop {
-            match guest.run() {
-                Stop::Pause { .. } => {}
-                Stop::Permission { .. } => {
-                    stops += 1;
-                    let all = asked_for(&guest);
-                    if forgets && stops % 3 == 0 {
-                        table.clear();
-                    }
-                    if !permit(&table, &all) {
-                        let stop = guest.step();
-                        let made = matches!(stop, Stop::Stepped { .. } | Stop::Pause { .. });
-                        assert!(made, "{stop:?}");
-                    }
+/// What was permitted up to a place: its ticks and its address, which is not passed twice between two ticks.
+struct Part {
+    ticks: u64,
+    pc: u64,
+    lines: BTreeMap<u32, u8>,
+}
+
+/// Steps a program, of which all accesses must have been permitted in their parts.
+fn check_parts(code: &[u8], seed: u64, parts: &[Part]) {
+    let mut guest = guest(with(64), code, seed);
+    for part in parts {
+        while (guest.ctx.ticks(), guest.ctx.rip) != (part.ticks, part.pc) {
+            for access in next_accesses(&guest) {
+                for line in lines_of(access.addr, access.len) {
+                    let permitted = part.lines.get(&line).copied().unwrap_or(0);
+                    let wanted = if access.writes { WRITE } else { READ };
+                    let is_permitted = permitted & wanted != 0;
+                    assert!(is_permitted, "{access:x?} at {:#x}", guest.ctx.rip);
                 }
+            }
+            let stop = guest.step();
+            let made = matches!(stop, Stop::Stepped { .. } | Stop::Pause { .. });
+            assert!(made, "{stop:?} in front of {:#x}", part.pc);
+        }
+    }
+}
+
+fn check_permitted(code: &[u8], seed: u64, forgets: bool) {
+    let (lines, state, ticks) = stepped(code, seed);
+    for max in [64, 1, 3] {
+        let mut guest = guest(with(max), code, seed);
+        let mut permitted = Permitted {
+            table: Permissions::new().expect("memory"),
+            lines: BTreeMap::new(),
+        };
+        *guest.ctx.permissions.get_mut() = permitted.table.address();
+        guest.t.set_permissions(true).expect("an empty cache");
+        let (mut parts, mut stops) = (Vec::new(), 0);
+        let part = |guest: &Guest, permitted: &Permitted| Part {
+            ticks: guest.ctx.ticks(),
+            pc: guest.ctx.rip,
+            lines: permitted.lines.clone(),
+        };
+        loop {
+            let stop = guest.run();
+            parts.push(part(&guest, &permitted));
+            match stop {
+                Stop::Pause { .. } => continue,
+                Stop::Permission { .. } => {}
                 Stop::Syscall { .. } => break,
                 other => panic!("{other:?}"),
+            }
+            stops += 1;
+            let all = asked_for(&guest);
+            if forgets && stops % 3 == 0 {
+                permitted.clear();
+            }
+            if !permitted.permit(&all) {
+                permitted.permit(&next_accesses(&guest));
+                let stop = guest.step();
+                let made = matches!(stop, Stop::Stepped { .. } | Stop::Pause { .. });
+                assert!(made, "{stop:?}");
+                parts.push(part(&guest, &permitted));
             }
         }
         let what = format!("fragments of {max}");
@@ -98,11 +165,109 @@ fn check_permitted(items: &[Item], seed: u64, forgets: bool) {
         assert_eq!(guest.ctx.ticks(), ticks, "{what}");
         if !forgets {
             for &(line, writes) in &lines {
-                assert!(table.permits(line, writes), "line {line}, {writes}, {what}");
+                let is_permitted = permitted.table.permits(line, writes);
+                assert!(is_permitted, "line {line}, {writes}, {what}");
             }
         }
         *guest.ctx.permissions.get_mut() = 0;
+        drop(guest);
+        check_parts(code, seed, &parts);
     }
+}
+
+/// An instruction that accesses memory, or changes the register that others do it by. Registers are numbers below
+/// [`BASES`].
+#[derive(Clone, Debug)]
+enum Step {
+    Load(usize, i32),
+    Store(usize, i32),
+    /// At a base and the scaled counter.
+    LoadIndexed(usize, i32),
+    Add(usize, i32),
+    Inc(usize),
+    Copy(usize, usize),
+    Lea(usize, usize, i32),
+    LeaIndexed(usize, usize),
+    Exchange(usize, usize),
+    Conditional(usize, usize),
+    /// A change that no constant describes.
+    Toggle(usize),
+    Low(usize, u32),
+    Push(usize),
+    Pop(usize),
+    Over,
+}
+
+const BASES: usize = 4;
+/// Most steps of a program, rounds of its loop, and bytes that a step moves an address by: all stays within the data.
+const STEPS: usize = 30;
+const ROUNDS: u32 = 4;
+const MOVED: i32 = 64;
+
+fn step() -> impl Strategy<Value = Step> {
+    let base = || 0..BASES;
+    let near = || -MOVED..=MOVED;
+    prop_oneof![
+        4 => (base(), near()).prop_map(|(r, d)| Step::Load(r, d)),
+        4 => (base(), near()).prop_map(|(r, d)| Step::Store(r, d)),
+        1 => (base(), near()).prop_map(|(r, d)| Step::LoadIndexed(r, d)),
+        2 => (base(), near()).prop_map(|(r, d)| Step::Add(r, d)),
+        1 => base().prop_map(Step::Inc),
+        1 => (base(), base()).prop_map(|(r, s)| Step::Copy(r, s)),
+        1 => (base(), base(), near()).prop_map(|(r, s, d)| Step::Lea(r, s, d)),
+        1 => (base(), base()).prop_map(|(r, s)| Step::LeaIndexed(r, s)),
+        1 => (base(), base()).prop_map(|(r, s)| Step::Exchange(r, s)),
+        1 => (base(), base()).prop_map(|(r, s)| Step::Conditional(r, s)),
+        1 => base().prop_map(Step::Toggle),
+        1 => (base(), any::<u32>()).prop_map(|(r, v)| Step::Low(r, v)),
+        1 => base().prop_map(Step::Push),
+        1 => base().prop_map(Step::Pop),
+        1 => Just(Step::Over),
+    ]
+}
+
+/// A loop of these steps. Each base holds an address of its own at first, and whenever it may have got too far away.
+fn assemble(steps: &[Step]) -> Result<Vec<u8>, IcedError> {
+    let bases = [rdi, rbp, r8, r14];
+    let middle = DATA + DATA_LEN / 2;
+    let mut a = CodeAssembler::new(64)?;
+    for (n, base) in bases.into_iter().enumerate() {
+        a.mov(base, middle + 192 * n as u64)?;
+    }
+    a.mov(ecx, ROUNDS)?;
+    let mut top = a.create_label();
+    a.set_label(&mut top)?;
+    for step in steps {
+        match *step {
+            Step::Load(r, d) => a.mov(rax, qword_ptr(bases[r] + d))?,
+            Step::Store(r, d) => a.mov(dword_ptr(bases[r] + d), edx)?,
+            Step::LoadIndexed(r, d) => a.add(rax, qword_ptr(bases[r] + rcx * 8 + d))?,
+            Step::Add(r, d) => a.add(bases[r], d)?,
+            Step::Inc(r) => a.inc(bases[r])?,
+            Step::Copy(r, s) => a.mov(bases[r], bases[s])?,
+            Step::Lea(r, s, d) => a.lea(bases[r], qword_ptr(bases[s] + d))?,
+            Step::LeaIndexed(r, s) => a.lea(bases[r], qword_ptr(bases[s] + rcx * 4))?,
+            Step::Exchange(r, s) => a.xchg(bases[r], bases[s])?,
+            Step::Conditional(r, s) => a.cmovb(bases[r], bases[s])?,
+            Step::Toggle(r) => a.xor(bases[r], 64)?,
+            Step::Low(r, v) => a.mov(bases[r], middle + u64::from(v % 1024))?,
+            Step::Push(r) => a.push(bases[r])?,
+            Step::Pop(r) => {
+                a.push(bases[(r + 1) % BASES])?;
+                a.pop(bases[r])?;
+            }
+            Step::Over => {
+                let mut over = a.create_label();
+                a.jb(over)?;
+                a.mov(al, byte_ptr(bases[0] + 8))?;
+                a.set_label(&mut over)?;
+            }
+        }
+    }
+    a.dec(ecx)?;
+    a.jne(top)?;
+    a.syscall()?;
+    a.assemble(LOW_CODE)
 }
 
 proptest! {
@@ -114,6 +279,15 @@ proptest! {
         seed in any::<u64>(),
         forgets in any::<bool>(),
     ) {
-        check_permitted(&items, seed, forgets);
+        check_permitted(&build(&items, LOW_CODE, DATA), seed, forgets);
+    }
+
+    #[test]
+    fn looks_serve_accesses_whose_addresses_are_a_constant_apart(
+        steps in prop::collection::vec(step(), 1..STEPS),
+        seed in any::<u64>(),
+        forgets in any::<bool>(),
+    ) {
+        check_permitted(&assemble(&steps).expect("encodable"), seed, forgets);
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use relive_dbt::accesses;
 use relive_host::call_out::call_out;
-use relive_host::permissions::{self, WRITES};
+use relive_host::permissions::{self, SIZE, WHOLE, WRITES};
 use relive_host::{GuestAddr, Reg, copy};
 use relive_kabi::{Arg, Dir};
 use relive_trace::Kind;
@@ -59,12 +59,8 @@ impl Sketch {
         lines.make().map_err(no_memory)?;
         let holder = self.enrol(lines, task)?;
         holder.table.clear();
+        permit_mapped(task, &holder);
         let mut memory = task.machine().memory();
-        for region in memory.space.iter() {
-            let count = (region.end - region.start) >> permissions::LINE_SHIFT;
-            let first = permissions::line_of(region.start);
-            holder.table.permit_all(first, count);
-        }
         memory
             .translator
             .set_permissions(true)
@@ -99,13 +95,12 @@ impl Sketch {
         }
     }
 
-    /// In a forked child, which has one thread: it is permitted everything, until it makes another one.
+    /// In a forked child, which has one thread: it is permitted whatever it accesses, until it makes another one.
     pub(super) fn forget_lines(&self, task: &mut Task) {
         let (Some(lines), Some(holder)) = (&self.lines, &task.holder) else {
             return;
         };
         lines.ask_for_them(false);
-        holder.permit_all();
         holder.looks_at_own();
         lines.with(|directory| directory.start_over());
     }
@@ -116,7 +111,7 @@ impl Sketch {
             return Ok(());
         };
         lines.ask_for_them(false);
-        lines.with(|directory| directory.permit_all());
+        lines.with(|directory| directory.dissolve());
         let mut memory = task.machine().memory();
         memory
             .translator
@@ -124,15 +119,35 @@ impl Sketch {
             .map_err(Failure::setup)
     }
 
-    /// The task stands in front of an instruction whose lines it has to ask for.
+    /// The task stands in front of an instruction: a look at lines there has failed, or its code always leaves.
     pub(super) fn permit_instruction(&self, task: &mut Task) -> Result<Flow> {
-        let lines = lines_of(uses_of_instruction(task)?.into_iter());
-        let has_waited = self.claim(task, &lines, false)?;
-        let is_asked = |task: &Task| task.holder.as_ref().is_some_and(|h| h.has_been_asked());
-        // Where there was nothing to ask for, its code always leaves here, or others ask it: then it makes one
-        // instruction before it gives anything up.
-        if has_waited && !is_asked(task) {
+        let (uses, whole) = uses_of_look(task)?;
+        if let (None, Some(holder)) = (self.asked_for(), &task.holder)
+            && task.ctx.permit_what != 0
+        {
+            let lines = lines_of(uses.into_iter());
+            lines
+                .iter()
+                .for_each(|(line, _)| holder.permit_around(*line));
             return Ok(Flow::Continue);
+        }
+        let claimed = self.claim(task, &lines_of(uses.iter().copied()), false)?;
+        let is_asked = |task: &Task| task.holder.as_ref().is_some_and(|h| h.has_been_asked());
+        tracing::debug!(target: "lines", "{} at {:#x} {uses:x?} {claimed:?} asked {}", task.id(), task.ctx.rip, is_asked(task));
+        let goes_on = match claimed {
+            // Its code always leaves here, or others ask it.
+            Claimed::Before => false,
+            Claimed::AtOnce => true,
+            // Meanwhile it may have lost what else the instruction needs, and so on for ever.
+            Claimed::Rested => whole,
+        };
+        // Where others ask it, it makes one instruction before it gives anything up.
+        if goes_on && !is_asked(task) {
+            return Ok(Flow::Continue);
+        }
+        if !whole {
+            let uses = uses_of_instruction(task)?;
+            self.claim(task, &lines_of(uses.into_iter()), false)?;
         }
         if !task.ctx.has_budget() {
             // The step before has used it up.
@@ -153,7 +168,6 @@ impl Sketch {
         if self.asked_for().is_none() {
             return Ok(());
         }
-        task.ctx.permit_what = 0;
         let lines = lines_of(uses_of_instruction(task)?.into_iter());
         self.claim(task, &lines, false).map(drop)
     }
@@ -205,6 +219,7 @@ impl Sketch {
                         "a fork while a child in its parent's memory (vfork) is killed, with --mode coherence",
                     )
                 })?;
+                permit_mapped(task, holder);
                 note_behind(task, &behind, true)
             }
             _ => Ok(()),
@@ -267,31 +282,57 @@ impl Sketch {
             .map(drop)
     }
 
-    /// Gets lines, at rest while it waits for others. Whether there was anything to ask for.
-    fn claim(&self, task: &mut Task, wants: &[(u32, bool)], event: bool) -> Result<bool> {
+    /// Gets lines, at rest while it waits for others.
+    fn claim(&self, task: &mut Task, wants: &[(u32, bool)], event: bool) -> Result<Claimed> {
         let Some(holder) = task.holder.clone() else {
-            return Ok(false);
+            return Ok(Claimed::Before);
         };
-        let mut has_asked = false;
+        let mut claimed = Claimed::Before;
         while let Some(lines) = self.asked_for() {
             let permitted = |&(line, writes): &(u32, bool)| holder.table.permits(line, writes);
-            if !has_asked && wants.iter().all(permitted) {
-                return Ok(false);
+            if matches!(claimed, Claimed::Before) && wants.iter().all(permitted) {
+                return Ok(claimed);
             }
-            has_asked = true;
             match lines.with(|directory| directory.claim(holder.thread, wants)) {
                 ClaimStep::Done(behind) => {
                     note_behind(task, &behind, event)?;
+                    if matches!(claimed, Claimed::Before) {
+                        claimed = Claimed::AtOnce;
+                    }
                     break;
                 }
                 ClaimStep::Waits(other, since) => {
+                    claimed = Claimed::Rested;
                     let mark = make_mark(task, event)?;
                     rest(lines, &holder, mark);
                     wait(task, &holder, &other, since);
                 }
             }
         }
-        Ok(has_asked)
+        Ok(claimed)
+    }
+}
+
+/// How a thread has come to lines.
+#[derive(Clone, Copy, Debug)]
+enum Claimed {
+    /// It had them.
+    Before,
+    /// It got them, without a rest.
+    AtOnce,
+    /// It was at rest meanwhile.
+    Rested,
+}
+
+/// Permits a thread all that is mapped and can be accessed.
+fn permit_mapped(task: &Task, holder: &Holder) {
+    let memory = task.machine().memory();
+    let regions = memory.space.iter();
+    for region in regions.filter(|r| r.prot != libc::PROT_NONE as u32) {
+        let count = (region.end - region.start) >> permissions::LINE_SHIFT;
+        holder
+            .table
+            .permit_all(permissions::line_of(region.start), count);
     }
 }
 
@@ -358,13 +399,23 @@ fn no_memory(errno: i32) -> Failure {
     ))
 }
 
-/// The memory that the instruction reads and writes for which translated code has left.
-fn uses_of_instruction(task: &Task) -> Result<SmallVec<[MemoryUse; 1]>> {
+/// The memory for which a look has failed, and whether that is all that the instruction accesses; that of the instruction
+/// where there was no look.
+fn uses_of_look(task: &Task) -> Result<(SmallVec<[MemoryUse; 1]>, bool)> {
     let (at, what) = (task.ctx.permit_at, task.ctx.permit_what);
-    if what != 0 {
-        let (len, writes) = (what & (WRITES - 1), what & WRITES != 0);
-        return Ok(SmallVec::from_elem(MemoryUse { at, len, writes }, 1));
+    if what == 0 {
+        return Ok((uses_of_instruction(task)?, true));
     }
+    let looked_at = MemoryUse {
+        at,
+        len: what & SIZE,
+        writes: what & WRITES != 0,
+    };
+    Ok((SmallVec::from_elem(looked_at, 1), what & WHOLE != 0))
+}
+
+/// The memory that the next instruction reads and writes.
+fn uses_of_instruction(task: &Task) -> Result<SmallVec<[MemoryUse; 1]>> {
     let mut memory = task.machine().memory();
     let all = memory.with_code(true, |_, code| accesses(code, &task.ctx))?;
     tracing::debug!(target: "lines", "{} asks for the lines of {:#x}: {all:x?}", task.id(), task.ctx.rip);

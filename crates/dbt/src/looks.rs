@@ -1,0 +1,197 @@
+//! Looks at permissions that serve several accesses: the bytes near one address that a fragment accesses before it leaves
+//! translated code. Addresses are compared by the registers that they are made from, whose changes by constants are followed.
+//!
+//! A look ahead decides how far a look reaches, and nothing else: each access is held against the looks that have
+//! been emitted. So an answer that other code would change does no harm, and fragments do not depend on the code that was
+//! looked at.
+
+mod values;
+
+use iced_x86::{Register, UsedMemory};
+
+use self::values::Values;
+use crate::access::{access_kinds, used_memory};
+use crate::classify::{Class, gpr_number};
+use crate::code::Window;
+use crate::decode::{Decoded, Insn};
+use crate::emit::RSP;
+
+/// Most instructions of a look ahead.
+const REACH: usize = 64;
+
+/// What two addresses have in common that lie a constant apart: the origins of base and index with its scale, and the segment.
+type Origin = (u32, (u32, u32), Register);
+
+/// The place of an access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct AccessPlace {
+    origin: Origin,
+    from: i64,
+    to: i64,
+    writes: bool,
+    /// Whether it is on the stack, as rsp is now.
+    on_stack: bool,
+}
+
+/// An instruction of the look ahead.
+struct Planned {
+    pc: u64,
+    /// By the order of its operands in memory.
+    accesses: Vec<Option<AccessPlace>>,
+    /// Whether control may part here.
+    parts: bool,
+}
+
+/// The looks of a fragment.
+#[derive(Default)]
+pub(crate) struct Looks {
+    plan: Vec<Planned>,
+    /// The next instruction of the plan.
+    next: usize,
+    /// Those emitted, as long as they hold.
+    emitted: Vec<AccessPlace>,
+}
+
+/// A look that serves an access and others behind it.
+pub(crate) struct Look {
+    /// So far before the access does it begin.
+    pub(crate) before: u32,
+    pub(crate) size: u64,
+    pub(crate) writes: bool,
+}
+
+/// The loop that a fragment unrolls: its start, and the most instructions of all rounds.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Rounds {
+    pub(crate) pc: u64,
+    pub(crate) most: u32,
+}
+
+impl Rounds {
+    /// Whether one more round has room behind `insns` instructions, which make `round` and all before.
+    pub(crate) fn has_room(self, insns: u32, round: u32) -> bool {
+        insns / (round + 1) * (round + 2) <= self.most
+    }
+}
+
+impl Looks {
+    /// The next instruction of the fragment is `insn`: all that holds in front of it is known.
+    pub(crate) fn come_to(&mut self, window: Window<'_>, insn: &Insn, rounds: Rounds) {
+        self.next += 1;
+        let is_planned = self.plan.get(self.next - 1).map(|p| p.pc) == Some(insn.pc());
+        if !is_planned {
+            self.emitted.clear();
+            self.plan = plan(window, insn.pc(), rounds);
+            self.next = 1;
+        }
+    }
+
+    /// Whether operand `operand` of this instruction needs no look, as one has been emitted that serves it.
+    pub(crate) fn serve(&self, operand: usize) -> bool {
+        self.access(operand).is_some_and(|access| {
+            self.emitted.iter().any(|look| {
+                look.origin == access.origin
+                    && look.from <= access.from
+                    && access.to <= look.to
+                    && (look.writes || !access.writes)
+            })
+        })
+    }
+
+    fn access(&self, operand: usize) -> Option<AccessPlace> {
+        *self.plan.get(self.next - 1)?.accesses.get(operand)?
+    }
+
+    /// The look for operand `operand`, of `size` bytes, that serves as many accesses behind it as it can.
+    pub(crate) fn reach(&mut self, operand: usize, size: u64, writes: bool, most: u64) -> Look {
+        let Some(access) = self.access(operand) else {
+            return Look {
+                before: 0,
+                size,
+                writes,
+            };
+        };
+        let mut look = access;
+        let mut parted = false;
+        for insn in &self.plan[self.next - 1..] {
+            for other in insn.accesses.iter().flatten() {
+                let (from, to) = (look.from.min(other.from), look.to.max(other.to));
+                // A store that may not come would take the line from those who read it.
+                let may_come = !other.writes || look.writes || !parted || look.on_stack;
+                if other.origin == look.origin && to - from <= most as i64 && may_come {
+                    (look.from, look.to) = (from, to);
+                    look.writes |= other.writes;
+                }
+            }
+            parted |= insn.parts;
+        }
+        self.emitted.push(look);
+        Look {
+            before: (access.from - look.from) as u32,
+            size: (look.to - look.from) as u64,
+            writes: look.writes,
+        }
+    }
+}
+
+/// The instructions that a fragment makes from `pc` on before anything but translated code is executed, or control leaves.
+fn plan(mut window: Window<'_>, mut pc: u64, rounds: Rounds) -> Vec<Planned> {
+    let mut values = Values::default();
+    let mut plan = Vec::new();
+    let mut insn = Insn::new();
+    let (mut round, start) = (0, pc);
+    while plan.len() < REACH && matches!(insn.decode(&mut window, pc), Decoded::Insn) {
+        let all = used_memory(&insn);
+        plan.push(Planned {
+            pc,
+            accesses: all.iter().map(|memory| place(&values, memory)).collect(),
+            parts: insn.class != Class::Copy,
+        });
+        values.pass(&insn);
+        pc = insn.next();
+        match insn.class {
+            Class::Copy => {}
+            // The numbers of rounds are those of the fragment where the plan begins with it.
+            _ if start == rounds.pc
+                && insn.leads_back(rounds.pc)
+                && rounds.has_room(plan.len() as u32, round) =>
+            {
+                round += 1;
+                pc = rounds.pc;
+            }
+            Class::Jcc | Class::Loop => {}
+            _ => break,
+        }
+    }
+    plan
+}
+
+/// The place of an access by the values of registers in front of it; `None`: not plain.
+fn place(values: &Values, memory: &UsedMemory) -> Option<AccessPlace> {
+    let size = memory.memory_size().size() as i64;
+    let (_, writes) = access_kinds(memory.access());
+    let part = |r: Register, scale: i64| match gpr_number(r) {
+        Some(n) if r.is_gpr64() => {
+            Some((values.of(n).origin, values.of(n).plus.wrapping_mul(scale)))
+        }
+        _ => matches!(r, Register::None | Register::RIP).then_some((values::NOTHING, 0)),
+    };
+    let scale = memory.scale() as u32;
+    let base = part(memory.base(), 1)?;
+    let index = part(memory.index(), scale.into())?;
+    let segment = match memory.segment() {
+        special @ (Register::FS | Register::GS) => special,
+        _ => Register::None,
+    };
+    let from = (memory.displacement() as i64)
+        .wrapping_add(base.1)
+        .wrapping_add(index.1);
+    let scale = if index.0 == values::NOTHING { 0 } else { scale };
+    Some(AccessPlace {
+        origin: (base.0, (index.0, scale), segment),
+        from,
+        to: from.checked_add(size)?,
+        writes,
+        on_stack: base.0 == values.of(RSP).origin && index.0 == values::NOTHING,
+    })
+}
