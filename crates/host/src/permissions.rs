@@ -88,7 +88,7 @@ impl Permissions {
     }
 
     /// Adds what is permitted of lines from one on, each to its entry; none of them lies behind the last one.
-    pub fn add_to<const N: usize>(&self, first: u32, sum: &mut [u8; N]) {
+    pub fn add_to(&self, first: u32, sum: &mut [u8]) {
         for (all, line) in sum.iter_mut().zip(first..) {
             *all |= self.get(line);
         }

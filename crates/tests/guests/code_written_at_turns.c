@@ -1,4 +1,4 @@
-// relive: link=pie threads=yes sketch=yes
+// relive: link=pie threads=yes sketch=yes parallel=refused
 // Threads that change their own code all the time while the process begins to share memory with another:
 // in a sketch each of them may be made to wait for its first turn where a write to code was taken care of.
 #include "check.h"

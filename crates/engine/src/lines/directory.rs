@@ -10,9 +10,9 @@ use relive_host::permissions::{LINES, Permissions, READ, WRITE};
 use super::line_holder::{Holder, Mark};
 use super::writers::Writers;
 
-/// Lines that go together: those of a page.
-const BLOCK: usize = 64;
-/// So often in a moment a line of a block takes the others along, before each goes alone.
+/// Lines that go together, where they do so: those of a page, or else of a part of one.
+const BLOCKS: [usize; 2] = [64, 8];
+/// So often in a moment a line takes the others of its block along, before only those of a smaller one go together.
 const TOGETHER: u64 = 4;
 /// log2 of the cycles of such a moment.
 const MOMENT: u32 = 21;
@@ -28,7 +28,7 @@ pub struct Directory {
     writers: Writers,
     /// For each block the moment in which a line of it has last taken others along from another thread, and how often: see
     /// [`Directory::goes_together`].
-    blocks: Vec<u64>,
+    blocks: [Vec<u64>; BLOCKS.len()],
     none: &'static Permissions,
     pub(super) clock: fn() -> u64,
 }
@@ -321,18 +321,20 @@ impl Directory {
     /// The other lines of a block go along with one, as far as they belong to the thread that it comes from, or nobody
     /// has them in a way that conflicts.
     fn take_along(&mut self, from: Option<(usize, Mark)>, mine: usize, line: u32, writes: bool) {
-        let first = line & !(BLOCK as u32 - 1);
-        if from.is_some() && !self.goes_together(line) {
-            return;
-        }
+        let size = match from {
+            Some(_) => self.goes_together(line),
+            None => BLOCKS[0],
+        };
+        let first = line & !(size as u32 - 1);
         let from_place = from.map(|(place, _)| place);
-        let mut others = [0; BLOCK];
+        let mut others = [0; BLOCKS[0]];
+        let others = &mut others[..size];
         for (place, state) in self.threads.iter().enumerate() {
             if place != mine && Some(place) != from_place {
-                state.table().add_to(first, &mut others);
+                state.table().add_to(first, others);
             }
         }
-        for (there, other) in others.into_iter().zip(first..) {
+        for (there, other) in others.iter().copied().zip(first..) {
             let has = self.threads[mine].table().permits(other, writes);
             if has || other == line || conflicts(there, writes) {
                 continue;
@@ -349,17 +351,21 @@ impl Directory {
         }
     }
 
-    /// Whether the block of a line may go from one thread to another together once more in this moment.
-    fn goes_together(&mut self, line: u32) -> bool {
+    /// How many lines go from one thread to another with this one: its block may go so often in this moment.
+    fn goes_together(&mut self, line: u32) -> usize {
         const TIMES: u64 = 0xff;
-        let block = &mut self.blocks[line as usize / BLOCK];
         let moment = (self.clock)() >> MOMENT << TIMES.count_ones();
-        if *block & !TIMES != moment {
-            *block = moment;
+        for (blocks, size) in self.blocks.iter_mut().zip(BLOCKS) {
+            let block = &mut blocks[line as usize / size];
+            if *block & !TIMES != moment {
+                *block = moment;
+            }
+            if *block & TIMES < TOGETHER {
+                *block += 1;
+                return size;
+            }
         }
-        let may = *block & TIMES < TOGETHER;
-        *block += u64::from(may);
-        may
+        1
     }
 
     /// All that threads wait for, and have not said, in numbers.
@@ -462,8 +468,8 @@ impl Directory {
 }
 
 /// Zeros that cost nothing until they are touched.
-fn no_blocks() -> Vec<u64> {
-    vec![0; LINES as usize / BLOCK]
+fn no_blocks() -> [Vec<u64>; BLOCKS.len()] {
+    BLOCKS.map(|size| vec![0; LINES as usize / size])
 }
 
 /// Whether a thread with these permissions has a line in a way in which it cannot while another one reads it, or writes.

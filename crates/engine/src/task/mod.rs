@@ -93,6 +93,8 @@ pub struct Task {
     pub holder: Option<Arc<Holder>>,
     /// There too: the memory that the call at hand reads and writes.
     pub permitted: Vec<MemoryUse>,
+    /// Its ticks and its address where it got lines for an instruction the last time.
+    pub got_lines_at: (u64, u64),
     /// Where threads run together: the change that the call at hand is about to make of a file.
     pub intended: Option<Intended>,
     /// It has ended as the last thread of its process.
@@ -156,6 +158,7 @@ impl Task {
             member: None,
             holder: None,
             permitted: Vec::new(),
+            got_lines_at: (0, 0),
             machine,
             mode: machine.mode,
             traits: machine.mode.traits(),

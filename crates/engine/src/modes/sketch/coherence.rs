@@ -133,7 +133,21 @@ impl Sketch {
         }
         let claimed = self.claim(task, &lines_of(uses.iter().copied()), false)?;
         let is_asked = |task: &Task| task.holder.as_ref().is_some_and(|h| h.has_been_asked());
-        tracing::debug!(target: "lines", "{} at {:#x} {uses:x?} {claimed:?} asked {}", task.id(), task.ctx.rip, is_asked(task));
+        tracing::debug!(
+            target: "lines",
+            "{} looks in front of {:#x} at {uses:x?} (whole: {whole}): {claimed:?}{}",
+            task.id(),
+            task.ctx.rip,
+            if is_asked(task) { ", asked" } else { "" },
+        );
+        let here = (task.ctx.ticks(), task.ctx.rip);
+        if !matches!(claimed, Claimed::Before) {
+            task.got_lines_at = here;
+        } else if task.ctx.permit_what != 0 && is_asked(task) && task.got_lines_at != here {
+            // It has got on since it got lines the last time.
+            self.answer(task)?;
+            return Ok(Flow::Continue);
+        }
         let goes_on = match claimed {
             // Its code always leaves here, or others ask it.
             Claimed::Before => false,
