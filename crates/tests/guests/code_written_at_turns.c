@@ -18,7 +18,7 @@ static void *work(void *number) {
         code[1] = (unsigned char)i;
         code[2] = (unsigned char)own;
         CHECK(((int (*)(void))code)() == (int)(own * 256 + i));
-        __atomic_store_n(&rounds[own], i + 1, __ATOMIC_RELEASE);
+        __atomic_fetch_add(&rounds[own], 1, __ATOMIC_SEQ_CST);
     }
     return NULL;
 }
@@ -33,7 +33,7 @@ int main(void) {
     }
     pthread_t threads[THREADS];
     for (long i = 0; i < THREADS; i++) CHECK0(pthread_create(&threads[i], NULL, work, (void *)i));
-    while (__atomic_load_n(&rounds[0], __ATOMIC_ACQUIRE) < BEFORE) sched_yield();
+    while (__atomic_fetch_add(&rounds[0], 0, __ATOMIC_SEQ_CST) < BEFORE) sched_yield();
     pid_t child = fork();
     CHECK(child >= 0);
     if (child == 0) {
