@@ -38,6 +38,8 @@ struct Planned {
     pc: u64,
     /// By the order of its operands in memory.
     accesses: Vec<Option<AccessPlace>>,
+    /// The registers that it uses, a bit for each.
+    uses: u16,
     /// Whether control may part here.
     parts: bool,
 }
@@ -50,6 +52,8 @@ pub(crate) struct Looks {
     next: usize,
     /// Those emitted, as long as they hold.
     emitted: Vec<AccessPlace>,
+    /// The scratch register of the last one.
+    scratch: u8,
 }
 
 /// A look that serves an access and others behind it.
@@ -134,6 +138,30 @@ impl Looks {
     }
 }
 
+/// Registers that a look may borrow.
+const SCRATCH: [u8; 12] = [1, 2, 3, 5, 6, 7, 8, 9, 10, 11, 14, 15];
+
+impl Looks {
+    /// A register for a look in front of this instruction: one that is not needed soon, as what it holds goes through
+    /// memory, and another one than the last, or each look would wait for the one before.
+    pub(crate) fn scratch(&mut self) -> u8 {
+        /// In fewer instructions memory is not read back.
+        const SOON: usize = 12;
+        let ahead = self.plan.get(self.next.saturating_sub(1)..).unwrap_or(&[]);
+        let idle = |register: u8| {
+            let used = ahead.iter().position(|insn| insn.uses & 1 << register != 0);
+            used.map_or(SOON, |at| at.min(SOON))
+        };
+        let last = self.scratch;
+        let from_last = |register: u8| register.wrapping_sub(last + 1) % 16;
+        let best = SCRATCH
+            .into_iter()
+            .max_by_key(|&register| (idle(register), 16 - from_last(register)));
+        self.scratch = best.unwrap_or(last);
+        self.scratch
+    }
+}
+
 /// The instructions that a fragment makes from `pc` on before anything but translated code is executed, or control leaves.
 fn plan(mut window: Window<'_>, mut pc: u64, rounds: Rounds) -> Vec<Planned> {
     let mut values = Values::default();
@@ -142,12 +170,13 @@ fn plan(mut window: Window<'_>, mut pc: u64, rounds: Rounds) -> Vec<Planned> {
     let (mut round, start) = (0, pc);
     while plan.len() < REACH && matches!(insn.decode(&mut window, pc), Decoded::Insn) {
         let all = used_memory(&insn);
+        let accesses = all.iter().map(|memory| place(&values, memory)).collect();
         plan.push(Planned {
             pc,
-            accesses: all.iter().map(|memory| place(&values, memory)).collect(),
+            accesses,
+            uses: values.pass(&insn),
             parts: insn.class != Class::Copy,
         });
-        values.pass(&insn);
         pc = insn.next();
         match insn.class {
             Class::Copy => {}

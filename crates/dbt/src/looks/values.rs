@@ -50,8 +50,9 @@ impl Values {
         self.each[usize::from(register)]
     }
 
-    /// An instruction is executed.
-    pub(super) fn pass(&mut self, insn: &Insn) {
+    /// An instruction is executed. The registers that it uses, a bit for each.
+    pub(super) fn pass(&mut self, insn: &Insn) -> u16 {
+        let mut uses = 0;
         let new = self.result(insn);
         let pushed = insn.iced.stack_pointer_increment();
         let rsp = self.of(RSP).plus(pushed.into());
@@ -59,7 +60,11 @@ impl Values {
         let info = factory.info(&insn.iced);
         for used in info.used_registers() {
             let is_read = matches!(used.access(), OpAccess::Read | OpAccess::CondRead);
-            if let Some(n) = gpr_number(used.register()).filter(|_| !is_read) {
+            let Some(n) = gpr_number(used.register()) else {
+                continue;
+            };
+            uses |= 1 << n;
+            if !is_read {
                 self.each[usize::from(n)] = Value {
                     origin: self.origins,
                     plus: 0,
@@ -73,6 +78,7 @@ impl Values {
         if let Some((n, value)) = new {
             self.each[usize::from(n)] = value;
         }
+        uses
     }
 
     /// The register that an instruction sets to a value that is known, and nothing else but flags.

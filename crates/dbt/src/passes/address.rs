@@ -5,9 +5,10 @@ use iced_x86::{Register, UsedMemory};
 use relive_host::context::off;
 
 use crate::classify::gpr_number;
-use crate::emit::{Asm, RCX};
+use crate::emit::Asm;
 
 const RDX: u8 = 2;
+const RBX: u8 = 3;
 
 /// The address of an access.
 pub(super) enum Place {
@@ -66,15 +67,16 @@ impl Place {
 }
 
 impl Address {
-    /// Puts it into rcx, which is spilled and still the guest's. rdx must be too, and is saved in
+    /// Puts it into a register, which is spilled and still the guest's. Another one must be too, and is saved in
     /// `slot` of the context on the way.
-    pub(super) fn emit(&self, asm: &mut Asm, slot: i32) {
-        asm.lea_rcx(self.base, self.index, self.displacement);
+    pub(super) fn emit(&self, asm: &mut Asm, to: u8, slot: i32) {
+        asm.lea(to, self.base, self.index, self.displacement);
         if let Some(base) = self.segment {
-            asm.store(slot, RDX);
-            asm.load(RDX, base);
-            asm.lea_rcx(Some(RCX), Some((RDX, 0)), 0);
-            asm.load(RDX, slot);
+            let other = if to == RDX { RBX } else { RDX };
+            asm.store(slot, other);
+            asm.load(other, base);
+            asm.lea(to, Some(to), Some((other, 0)), 0);
+            asm.load(other, slot);
         }
     }
 }

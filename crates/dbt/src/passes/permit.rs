@@ -20,7 +20,7 @@ use super::pass::Pass;
 use crate::access::{access_kinds, used_memory};
 use crate::code::Window;
 use crate::decode::Insn;
-use crate::emit::{Asm, JCC_BYTES, RAX, RCX};
+use crate::emit::{Asm, JCC_BYTES, RAX};
 use crate::exit::{Exit, ExitKind};
 use crate::unit::{Flow, Unit};
 
@@ -30,10 +30,9 @@ const BYTES: u32 = 640;
 const IN_LINE: usize = 2;
 const RDX_SLOT: i32 = off::PERMIT_SPILL;
 const RAX_SLOT: i32 = off::PERMIT_SPILL + 8;
+const FLAGS_SLOT: i32 = off::SPILL;
 const EQUAL: u8 = 4;
 const BELOW_OR_EQUAL: u8 = 6;
-/// Length of the look at the entry.
-const TEST_BYTES: u32 = 3;
 
 /// The pass; on while memory is ordered by its lines.
 #[derive(Default)]
@@ -124,72 +123,135 @@ fn checks(unit: &mut Unit<'_>, insn: &Insn, all: &[UsedMemory]) -> Option<Vec<Lo
     Some(checks)
 }
 
-/// Puts the address of an access into rcx.
-fn address(asm: &mut Asm, place: &Place) {
-    match place {
-        Place::Fixed(at) => asm.mov_imm64(RCX, *at),
-        Place::Computed(address) => address.emit(asm, RDX_SLOT),
+/// The code of a look, in the fragment and in its stub.
+struct LookCode<'c> {
+    check: &'c LookCheck,
+    /// Its scratch register.
+    scratch: u8,
+    /// Whether flags may be lost.
+    dead: bool,
+}
+
+impl LookCode<'_> {
+    fn spill(&self, asm: &mut Asm) {
+        asm.store(off::SPILL_RCX, self.scratch);
     }
-}
 
-/// `test byte [rcx], bit`
-fn test(asm: &mut Asm, bit: u8) {
-    asm.bytes(&[0xf6, 0x01, bit]);
-}
+    fn restore(&self, asm: &mut Asm) {
+        asm.load(self.scratch, off::SPILL_RCX);
+    }
 
-/// Flags that are alive are the guest's again.
-fn restore_flags(asm: &mut Asm, dead: bool) {
-    if !dead {
-        asm.bytes(&[0x04, 0x7f, 0x9e]); // add al, 0x7f; sahf
-        asm.load(RAX, RAX_SLOT);
+    /// Puts the address into the scratch register, which is the guest's still.
+    fn address(&self, asm: &mut Asm) {
+        match &self.check.place {
+            Place::Fixed(at) => asm.mov_imm64(self.scratch, *at),
+            Place::Computed(address) => address.emit(asm, self.scratch, RDX_SLOT),
+        }
+    }
+
+    /// An instruction with this field and the scratch register as operands, and an immediate.
+    fn op(&self, asm: &mut Asm, opcode: u8, field: u8, immediate: u8) {
+        if self.scratch >= 8 {
+            asm.bytes(&[0x41]);
+        }
+        asm.bytes(&[opcode, 0xc0 | field << 3 | self.scratch & 7, immediate]);
+    }
+
+    fn test_bytes(&self) -> u32 {
+        4 + u32::from(self.scratch >= 8)
+    }
+
+    /// `test byte [scratch], bit`
+    fn test(&self, asm: &mut Asm, bit: u8) {
+        if self.scratch >= 8 {
+            asm.bytes(&[0x41]);
+        }
+        asm.bytes(&[0xf6, 0x40 | self.scratch & 7, 0, bit]);
+    }
+
+    fn keep_flags(&self, asm: &mut Asm) {
+        if !self.dead {
+            asm.store(RAX_SLOT, RAX);
+            asm.bytes(&[0x9f, 0x0f, 0x90, 0xc0]); // lahf; seto al
+        }
+    }
+
+    /// Flags that are alive are the guest's again.
+    fn restore_flags(&self, asm: &mut Asm) {
+        if !self.dead {
+            asm.bytes(&[0x04, 0x7f, 0x9e]); // add al, 0x7f; sahf
+            asm.load(RAX, RAX_SLOT);
+        }
+    }
+
+    /// Goes on at `back` if this line is permitted, and all lies in it.
+    fn look_at_one(&self, stub: &mut Asm, narrow: u8, back: u32) {
+        let size = self.check.size;
+        self.test(stub, narrow);
+        let denied = stub.jump_ahead_if(EQUAL);
+        if !self.dead {
+            // The address may be made from it.
+            stub.store(FLAGS_SLOT, RAX);
+            stub.load(RAX, RAX_SLOT);
+        }
+        self.restore(stub);
+        self.address(stub);
+        self.op(stub, 0x83, 4, LINE as u8 - 1); // and scratch, 63
+        self.op(stub, 0x83, 7, (LINE - size) as u8); // cmp scratch, 64 - size
+        if !self.dead {
+            stub.load(RAX, FLAGS_SLOT);
+        }
+        stub.jcc(BELOW_OR_EQUAL, back);
+        stub.land(denied);
+    }
+
+    /// Tells the host what was looked at.
+    fn tell(&self, stub: &mut Asm) {
+        self.restore_flags(stub);
+        self.restore(stub);
+        self.address(stub);
+        stub.store(off::PERMIT_AT, self.scratch);
+        self.restore(stub);
+        let writes = if self.check.writes { WRITES } else { 0 };
+        let whole = if self.check.whole { WHOLE } else { 0 };
+        let what = self.check.size | writes | whole;
+        stub.store_imm(off::PERMIT_WHAT, what as u32);
     }
 }
 
 /// Emits a look; `dead`: flags may be lost.
 fn emit(unit: &mut Unit<'_>, insn: &Insn, check: &LookCheck, dead: bool) {
+    // The table is that of the low half of addresses.
+    const { assert!(LINES << LINE_SHIFT == 1 << 32) };
     let (narrow, wide) = match check.writes {
         true => (WRITE, WRITE_ON),
         false => (READ, READ_ON),
     };
-    let bit = if check.size == 1 { narrow } else { wide };
+    let scratch = unit.looks.scratch();
+    let look = LookCode {
+        check,
+        scratch,
+        dead,
+    };
     let asm = &mut *unit.asm;
-    asm.spill_rcx();
-    address(asm, &check.place);
-    if !dead {
-        asm.store(RAX_SLOT, RAX);
-        asm.bytes(&[0x9f, 0x0f, 0x90, 0xc0]); // lahf; seto al
-    }
-    // The table is that of the low half of addresses.
-    const { assert!(LINES << LINE_SHIFT == 1 << 32) };
-    asm.bytes(&[0xc1, 0xe9, LINE_SHIFT as u8]); // shr ecx, 6
-    asm.gs(Some(0x48), 0x03, RCX, off::PERMISSIONS); // add rcx, gs:[PERMISSIONS]
-    asm.keep_whole(TEST_BYTES + JCC_BYTES);
-    let back = asm.here() + TEST_BYTES + JCC_BYTES;
+    look.spill(asm);
+    look.address(asm);
+    look.keep_flags(asm);
+    look.op(asm, 0xc1, 5, LINE_SHIFT as u8); // shr scratch, 6: of 32 bits
+    let rex = 0x48 | scratch >> 3 << 2;
+    asm.gs(Some(rex), 0x03, scratch, off::PERMISSIONS); // add scratch, gs:[PERMISSIONS]
+    asm.keep_whole(look.test_bytes() + JCC_BYTES);
+    let back = asm.here() + look.test_bytes() + JCC_BYTES;
     let exit = Exit::new(ExitKind::Permission, unit.frag, insn.pc());
     let stub = unit.exits.add_at(exit, |stub| {
         if check.size > 1 {
-            test(stub, narrow);
-            let denied = stub.jump_ahead_if(EQUAL);
-            // Is it all in this line?
-            stub.restore_rcx();
-            address(stub, &check.place);
-            stub.bytes(&[0x83, 0xe1, LINE as u8 - 1]); // and ecx, 63
-            stub.bytes(&[0x83, 0xf9, (LINE - check.size) as u8]); // cmp ecx, 64 - size
-            stub.jcc(BELOW_OR_EQUAL, back);
-            stub.land(denied);
+            look.look_at_one(stub, narrow, back);
         }
-        restore_flags(stub, dead);
-        stub.restore_rcx();
-        address(stub, &check.place);
-        stub.store(off::PERMIT_AT, RCX);
-        stub.restore_rcx();
-        let writes = if check.writes { WRITES } else { 0 };
-        let whole = if check.whole { WHOLE } else { 0 };
-        stub.store_imm(off::PERMIT_WHAT, (check.size | writes | whole) as u32);
+        look.tell(stub);
     });
     let asm = &mut *unit.asm;
-    test(asm, bit);
+    look.test(asm, if check.size == 1 { narrow } else { wide });
     asm.jcc(EQUAL, stub);
-    restore_flags(asm, dead);
-    asm.restore_rcx();
+    look.restore_flags(asm);
+    look.restore(asm);
 }

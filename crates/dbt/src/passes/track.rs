@@ -199,7 +199,7 @@ fn emit(unit: &mut Unit<'_>, place: &Place, access: Tracked, dead: bool) {
     asm.spill_rcx();
     match place {
         Place::Fixed(at) => asm.mov_imm64(RCX, *at),
-        Place::Computed(address) => address.emit(asm, RDX_SLOT),
+        Place::Computed(address) => address.emit(asm, RCX, RDX_SLOT),
     }
     asm.store(RDX_SLOT, RDX);
     if !dead {

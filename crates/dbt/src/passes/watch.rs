@@ -111,7 +111,7 @@ fn emit(unit: &mut Unit<'_>, insn: &Insn, address: &Address, size: u64) {
     const SHIFT: u32 = GRANULE.trailing_zeros();
     let asm = &mut *unit.asm;
     asm.spill_rcx();
-    address.emit(asm, off::SPILL);
+    address.emit(asm, RCX, off::SPILL);
     // No flag may change: bits are shifted left by multiplying, and right by a byte through
     // memory.
     let mut left = 8 - SHIFT;

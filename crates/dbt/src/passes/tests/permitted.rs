@@ -228,7 +228,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 /// A loop of these steps. Each base holds an address of its own at first, and whenever it may have got too far away.
 fn assemble(steps: &[Step]) -> Result<Vec<u8>, IcedError> {
-    let bases = [rdi, rbp, r8, r14];
+    let bases = [rax, rbp, r8, r14];
     let middle = DATA + DATA_LEN / 2;
     let mut a = CodeAssembler::new(64)?;
     for (n, base) in bases.into_iter().enumerate() {
@@ -239,9 +239,9 @@ fn assemble(steps: &[Step]) -> Result<Vec<u8>, IcedError> {
     a.set_label(&mut top)?;
     for step in steps {
         match *step {
-            Step::Load(r, d) => a.mov(rax, qword_ptr(bases[r] + d))?,
+            Step::Load(r, d) => a.mov(r9, qword_ptr(bases[r] + d))?,
             Step::Store(r, d) => a.mov(dword_ptr(bases[r] + d), edx)?,
-            Step::LoadIndexed(r, d) => a.add(rax, qword_ptr(bases[r] + rcx * 8 + d))?,
+            Step::LoadIndexed(r, d) => a.add(r9, qword_ptr(bases[r] + rcx * 8 + d))?,
             Step::Add(r, d) => a.add(bases[r], d)?,
             Step::Inc(r) => a.inc(bases[r])?,
             Step::Copy(r, s) => a.mov(bases[r], bases[s])?,
@@ -259,7 +259,7 @@ fn assemble(steps: &[Step]) -> Result<Vec<u8>, IcedError> {
             Step::Over => {
                 let mut over = a.create_label();
                 a.jb(over)?;
-                a.mov(al, byte_ptr(bases[0] + 8))?;
+                a.mov(r9b, byte_ptr(bases[0] + 8))?;
                 a.set_label(&mut over)?;
             }
         }
