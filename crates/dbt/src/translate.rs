@@ -122,10 +122,14 @@ impl Translator {
         let mut entries = [0; ENTRIES.len()];
         let mut spans = Vec::new();
         let (mut unrolls, mut dead) = (false, DeadFlags::default());
-        if kind != Entry::Plain {
+        // Who comes back in the midst of a loop begins it there from then on.
+        let may_loop = !step && max > 1 && self.passes.unroll();
+        if kind != Entry::Plain || may_loop && self.passes.come_back() {
             let scanned = flags::scan(code, pc);
             (dead, spans) = (scanned.flags, scanned.spans);
-            unrolls = dead.all_but_carry() && !step && max > 1 && self.passes.unroll();
+            unrolls = dead.all_but_carry() && may_loop;
+        }
+        if kind != Entry::Plain {
             let meant = self.is_meant(pc);
             entries[kind as usize] = self.emit_entry(kind, frag, pc, dead, meant);
         }
