@@ -87,13 +87,6 @@ impl Permissions {
         self.get(line) & wanted != 0
     }
 
-    /// Adds what is permitted of lines from one on, each to its entry; none of them lies behind the last one.
-    pub fn add_to(&self, first: u32, sum: &mut [u8]) {
-        for (all, line) in sum.iter_mut().zip(first..) {
-            *all |= self.get(line);
-        }
-    }
-
     /// Permits this of a line, and nothing else: [`READ`], both or 0.
     pub fn set(&self, line: u32, permitted: u8) {
         let before = line.wrapping_sub(1);

@@ -303,10 +303,12 @@ fn all_orders(stories: &[Story]) -> usize {
 // Lines of two blocks, and two of one block.
 const R0: Wants = &[(0, false)];
 const W0: Wants = &[(0, true)];
+const R1: Wants = &[(1, false)];
 const W1: Wants = &[(1, true)];
 const R64: Wants = &[(64, false)];
 const W64: Wants = &[(64, true)];
 const BOTH: Wants = &[(0, true), (64, true)];
+const PAIR: Wants = &[(0, true), (1, true)];
 
 #[test]
 fn two_threads_that_write_and_read() {
@@ -319,12 +321,15 @@ fn two_threads_that_write_and_read() {
 fn an_access_to_two_lines_has_both() {
     assert!(all_orders(&[&[BOTH, BOTH], &[W64, W0]]) > 100);
     assert!(all_orders(&[&[BOTH], &[BOTH], &[R64]]) > 100);
+    assert!(all_orders(&[&[R0, R64], &[R64, R0], &[BOTH]]) > 1000);
 }
 
 #[test]
 fn lines_that_go_along_are_in_order_too() {
     assert!(all_orders(&[&[W0, W1], &[W1, R0]]) > 100);
     assert!(all_orders(&[&[W0], &[W1], &[R0]]) > 100);
+    assert!(all_orders(&[&[R1], &[W1], &[W0]]) > 100);
+    assert!(all_orders(&[&[PAIR], &[R1], &[W0]]) > 100);
 }
 
 #[test]

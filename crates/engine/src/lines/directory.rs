@@ -5,17 +5,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use relive_host::order;
-use relive_host::permissions::{LINES, Permissions, READ, WRITE};
+use relive_host::permissions::{Permissions, READ, WRITE};
+use smallvec::SmallVec;
 
+use super::blocks::{Blocks, LARGEST};
 use super::line_holder::{Holder, Mark};
 use super::writers::Writers;
-
-/// Lines that go together, where they do so: those of a page, or else of a part of one.
-const BLOCKS: [usize; 2] = [64, 8];
-/// So often in a moment a line takes the others of its block along, before only those of a smaller one go together.
-const TOGETHER: u64 = 4;
-/// log2 of the cycles of such a moment.
-const MOMENT: u32 = 21;
 
 /// All threads and what they wait for.
 pub struct Directory {
@@ -26,9 +21,7 @@ pub struct Directory {
     /// Those that threads which are about to begin need not come behind.
     births: BTreeMap<u32, usize>,
     writers: Writers,
-    /// For each block the moment in which a line of it has last taken others along from another thread, and how often: see
-    /// [`Directory::goes_together`].
-    blocks: [Vec<u64>; BLOCKS.len()],
+    blocks: Blocks,
     none: &'static Permissions,
     pub(super) clock: fn() -> u64,
 }
@@ -109,7 +102,7 @@ impl Directory {
             ended: Vec::new(),
             births: BTreeMap::new(),
             writers: Writers::new()?,
-            blocks: no_blocks(),
+            blocks: Blocks::default(),
             none: Box::leak(Box::new(Permissions::new()?)),
             clock: order::now,
         })
@@ -126,7 +119,7 @@ impl Directory {
         self.ended.clear();
         self.births.clear();
         self.writers.forget();
-        self.blocks = no_blocks();
+        self.blocks = Blocks::default();
     }
 
     /// A thread is about to be made by another one, which has come behind all that have ended.
@@ -185,7 +178,7 @@ impl Directory {
             state.pinned.clear();
             state.holder.let_go();
         }
-        self.blocks = no_blocks();
+        self.blocks = Blocks::default();
         let mine = self.place(me)?;
         let state = &mut self.threads[mine];
         for (thread, mark) in behind {
@@ -318,54 +311,56 @@ impl Directory {
         state.table().set(line, permitted);
     }
 
-    /// The other lines of a block go along with one, as far as they belong to the thread that it comes from, or nobody
-    /// has them in a way that conflicts.
+    /// The other lines of a block go along with one, as far as all that have them in a way that conflicts stand at marks:
+    /// the one that it comes from, and those at rest.
     fn take_along(&mut self, from: Option<(usize, Mark)>, mine: usize, line: u32, writes: bool) {
         let size = match from {
-            Some(_) => self.goes_together(line),
-            None => BLOCKS[0],
+            Some(_) => self.blocks.go_along_with(line, (self.clock)()),
+            None => LARGEST,
         };
         let first = line & !(size as u32 - 1);
-        let from_place = from.map(|(place, _)| place);
-        let mut others = [0; BLOCKS[0]];
-        let others = &mut others[..size];
-        for (place, state) in self.threads.iter().enumerate() {
-            if place != mine && Some(place) != from_place {
-                state.table().add_to(first, others);
-            }
+        let mut stays = [false; LARGEST];
+        for (stays, other) in stays.iter_mut().zip(first..) {
+            *stays = other == line || self.threads[mine].table().permits(other, writes);
         }
-        for (there, other) in others.iter().copied().zip(first..) {
-            let has = self.threads[mine].table().permits(other, writes);
-            if has || other == line || conflicts(there, writes) {
+        let mut givers: SmallVec<[(usize, Mark); 4]> = from.into_iter().collect();
+        for place in (0..self.threads.len()).filter(|place| *place != mine) {
+            let state = &self.threads[place];
+            let conflicts = |line| conflicts(state.table().get(line), writes);
+            let mut wanted = (0..size).filter(|at| !stays[*at] && conflicts(first + *at as u32));
+            if from.is_some_and(|(from, _)| from == place) || wanted.next().is_none() {
                 continue;
             }
-            if let Some((place, mark)) = from
-                && conflicts(self.threads[place].table().get(other), writes)
-            {
-                if self.threads[place].has_pinned(other) {
-                    continue;
+            match state.holder.hold_still() {
+                Some(mark) => givers.push((place, mark)),
+                None => {
+                    for (stays, line) in stays[..size].iter_mut().zip(first..) {
+                        *stays |= conflicts(line);
+                    }
                 }
-                self.hand_over(place, mine, other, writes, mark);
+            }
+        }
+        for &(place, _) in &givers {
+            for pinned in &self.threads[place].pinned {
+                if let Some(stays) = stays[..size].get_mut(pinned.wrapping_sub(first) as usize) {
+                    *stays = true;
+                }
+            }
+        }
+        for (_, other) in stays[..size]
+            .iter()
+            .zip(first..)
+            .filter(|(stays, _)| !**stays)
+        {
+            for &(place, mark) in &givers {
+                if conflicts(self.threads[place].table().get(other), writes) {
+                    self.hand_over(place, mine, other, writes, mark);
+                }
             }
             self.grant(mine, other, writes);
         }
-    }
-
-    /// How many lines go from one thread to another with this one: its block may go so often in this moment.
-    fn goes_together(&mut self, line: u32) -> usize {
-        const TIMES: u64 = 0xff;
-        let moment = (self.clock)() >> MOMENT << TIMES.count_ones();
-        for (blocks, size) in self.blocks.iter_mut().zip(BLOCKS) {
-            let block = &mut blocks[line as usize / size];
-            if *block & !TIMES != moment {
-                *block = moment;
-            }
-            if *block & TIMES < TOGETHER {
-                *block += 1;
-                return size;
-            }
-        }
-        1
+        let held = givers.iter().skip(usize::from(from.is_some()));
+        held.for_each(|(place, _)| self.threads[*place].holder.let_go());
     }
 
     /// All that threads wait for, and have not said, in numbers.
@@ -465,11 +460,6 @@ impl Directory {
         let mut others = (0..self.threads.len()).filter(|other| *other != place);
         others.any(|other| self.threads[other].table().get(line) != 0)
     }
-}
-
-/// Zeros that cost nothing until they are touched.
-fn no_blocks() -> [Vec<u64>; BLOCKS.len()] {
-    BLOCKS.map(|size| vec![0; LINES as usize / size])
 }
 
 /// Whether a thread with these permissions has a line in a way in which it cannot while another one reads it, or writes.

@@ -18,6 +18,7 @@
 
 #[cfg(test)]
 mod all_orders;
+mod blocks;
 mod directory;
 mod line_holder;
 mod writers;
