@@ -122,44 +122,42 @@ impl Sketch {
     /// The task stands in front of an instruction: a look at lines there has failed, or its code always leaves.
     pub(super) fn permit_instruction(&self, task: &mut Task) -> Result<Flow> {
         let (uses, whole) = uses_of_look(task)?;
-        if let (None, Some(holder)) = (self.asked_for(), &task.holder)
-            && task.ctx.permit_what != 0
-        {
-            let lines = lines_of(uses.into_iter());
-            lines
-                .iter()
-                .for_each(|(line, _)| holder.permit_around(*line));
+        if self.permits_anything(task, &uses) {
             return Ok(Flow::Continue);
         }
         let claimed = self.claim(task, &lines_of(uses.iter().copied()), false)?;
-        let is_asked = |task: &Task| task.holder.as_ref().is_some_and(|h| h.has_been_asked());
+        let is_asked = task.holder.as_ref().is_some_and(|h| h.has_been_asked());
         tracing::debug!(
             target: "lines",
-            "{} looks in front of {:#x} at {uses:x?} (whole: {whole}): {claimed:?}{}",
+            "{} looks in front of {:#x} at {uses:x?}: {claimed:?}{}",
             task.id(),
             task.ctx.rip,
-            if is_asked(task) { ", asked" } else { "" },
+            if is_asked { ", asked" } else { "" },
         );
         let here = (task.ctx.ticks(), task.ctx.rip);
-        if !matches!(claimed, Claimed::Before) {
-            task.got_lines_at = here;
-        } else if task.ctx.permit_what != 0 && is_asked(task) && task.got_lines_at != here {
-            // It has got on since it got lines the last time.
-            self.answer(task)?;
-            return Ok(Flow::Continue);
+        let gets_on = task.got_lines_at != here;
+        match claimed {
+            // Its code looked into an empty table. It has made an instruction since it got lines the last time.
+            Claimed::Before if is_asked && gets_on && task.ctx.permit_what != 0 => {
+                self.answer(task)?;
+                return Ok(Flow::Continue);
+            }
+            Claimed::Before => {}
+            Claimed::AtOnce | Claimed::Rested => {
+                task.got_lines_at = here;
+                // At rest it may have lost what else the instruction needs, and so on for ever.
+                let has_all = whole || matches!(claimed, Claimed::AtOnce);
+                if has_all && !is_asked {
+                    return Ok(Flow::Continue);
+                }
+            }
         }
-        let goes_on = match claimed {
-            // Its code always leaves here, or others ask it.
-            Claimed::Before => false,
-            Claimed::AtOnce => true,
-            // Meanwhile it may have lost what else the instruction needs, and so on for ever.
-            Claimed::Rested => whole,
-        };
-        // Where others ask it, it makes one instruction before it gives anything up.
-        if goes_on && !is_asked(task) {
-            return Ok(Flow::Continue);
-        }
-        if !whole {
+        self.make_one(task, whole)
+    }
+
+    /// Makes the next instruction, before the task gives anything up. `has_lines`: the instruction's lines are there.
+    fn make_one(&self, task: &mut Task, has_lines: bool) -> Result<Flow> {
+        if !has_lines {
             let uses = uses_of_instruction(task)?;
             self.claim(task, &lines_of(uses.into_iter()), false)?;
         }
@@ -175,6 +173,19 @@ impl Sketch {
             self.answer(task)?;
         }
         Ok(flow)
+    }
+
+    /// Where nobody asks for lines, as in a forked child, the code that looks at them is still there: it is permitted what
+    /// lies around.
+    fn permits_anything(&self, task: &Task, uses: &[MemoryUse]) -> bool {
+        let holder = task.holder.as_ref().filter(|_| self.asked_for().is_none());
+        let Some(holder) = holder.filter(|_| task.ctx.permit_what != 0) else {
+            return false;
+        };
+        for (line, _) in lines_of(uses.iter().copied()) {
+            holder.permit_around(line);
+        }
+        true
     }
 
     /// The task is about to step an instruction.
