@@ -57,7 +57,7 @@ pub(crate) struct Looks {
 }
 
 /// A look that serves an access and others behind it.
-pub(crate) struct Look {
+pub(crate) struct WideLook {
     /// So far before the access does it begin.
     pub(crate) before: u32,
     pub(crate) size: u64,
@@ -107,9 +107,9 @@ impl Looks {
     }
 
     /// The look for operand `operand`, of `size` bytes, that serves as many accesses behind it as it can.
-    pub(crate) fn reach(&mut self, operand: usize, size: u64, writes: bool, most: u64) -> Look {
+    pub(crate) fn reach(&mut self, operand: usize, size: u64, writes: bool, most: u64) -> WideLook {
         let Some(access) = self.access(operand) else {
-            return Look {
+            return WideLook {
                 before: 0,
                 size,
                 writes,
@@ -130,7 +130,7 @@ impl Looks {
             parted |= insn.parts;
         }
         self.emitted.push(look);
-        Look {
+        WideLook {
             before: (access.from - look.from) as u32,
             size: (look.to - look.from) as u64,
             writes: look.writes,
@@ -205,7 +205,7 @@ fn place(values: &Values, memory: &UsedMemory) -> Option<AccessPlace> {
         }
         _ => matches!(r, Register::None | Register::RIP).then_some((values::NOTHING, 0)),
     };
-    let scale = memory.scale() as u32;
+    let scale = memory.scale();
     let base = part(memory.base(), 1)?;
     let index = part(memory.index(), scale.into())?;
     let segment = match memory.segment() {
