@@ -93,7 +93,10 @@ impl Row {
 
     /// A row with its figures.
     pub fn of(workload: &Workload, repetitions: Vec<Repetition>) -> Self {
-        let own = Way::OWN.into_iter().chain([Way::Sketch]).chain(Way::PEERS);
+        let own = Way::OWN
+            .into_iter()
+            .chain(Way::ON_ALL_CORES)
+            .chain(Way::PEERS);
         let ratios = own.filter_map(|way| {
             let over = |value: fn(&Sample) -> f64| over(&repetitions, way, Way::Native, value);
             let cpu = over(|sample| sample.usage.cpu())?;

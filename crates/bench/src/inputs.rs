@@ -84,7 +84,8 @@ impl Inputs {
         run(Command::new("gcc")
             .args([optimise, "-pthread", "-Wall", "-Wextra", "-o"])
             .arg(self.path(name))
-            .arg(source))
+            .arg(source)
+            .arg("-lm"))
     }
 
     /// Writes a file whole or not at all.

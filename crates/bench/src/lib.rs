@@ -7,6 +7,7 @@
 //! out.
 
 pub mod against;
+pub mod cores;
 pub mod figures;
 pub mod inputs;
 pub mod machine;
@@ -21,7 +22,6 @@ pub mod report;
 pub mod sample;
 pub mod samples;
 pub mod session;
-pub mod sketches;
 pub mod sources;
 pub mod table;
 pub mod traces;

@@ -18,6 +18,8 @@ pub enum Way {
     Record,
     /// `relive record --mode sketch`: threads on all cores.
     Sketch,
+    /// `relive record --mode coherence`: the same, with all accesses to memory in order.
+    Coherence,
     /// `relive replay` of the serial recording.
     Replay,
     /// qemu-user, another translator.
@@ -29,8 +31,8 @@ pub enum Way {
 impl Way {
     /// The ways of Relive.
     pub const OWN: [Self; 3] = [Self::Run, Self::Record, Self::Replay];
-    /// The ways to record.
-    pub const RECORDINGS: [Self; 2] = [Self::Record, Self::Sketch];
+    /// The ways to record threads on all cores.
+    pub const ON_ALL_CORES: [Self; 2] = [Self::Sketch, Self::Coherence];
     /// Other tools.
     pub const PEERS: [Self; 2] = [Self::Qemu, Self::Valgrind];
 
@@ -41,6 +43,7 @@ impl Way {
             Self::Run => "run",
             Self::Record => "record",
             Self::Sketch => "sketch",
+            Self::Coherence => "coherence",
             Self::Replay => "replay",
             Self::Qemu => "qemu-user",
             Self::Valgrind => "valgrind --tool=none",
@@ -57,8 +60,14 @@ impl Way {
             Self::Native => words(&[]),
             Self::Run => words(&[&relive, &"run", &"--"]),
             Self::Record => words(&[&relive, &"record", &"-o", &trace, &"--"]),
-            Self::Sketch => words(&[
-                &relive, &"record", &"--mode", &"sketch", &"-o", &trace, &"--",
+            Self::Sketch | Self::Coherence => words(&[
+                &relive,
+                &"record",
+                &"--mode",
+                &self.name(),
+                &"-o",
+                &trace,
+                &"--",
             ]),
             Self::Replay => words(&[&relive, &"replay", &trace]),
             Self::Qemu => words(&[&find_tool("qemu-x86_64")?]),

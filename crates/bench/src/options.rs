@@ -38,6 +38,9 @@ pub struct Options {
     /// Measure sketches beside serial recordings instead, on the programs that have a limit for them
     #[arg(long, conflicts_with_all = ["against", "verify", "list"])]
     pub sketches: bool,
+    /// The same for recordings with all accesses to memory in order
+    #[arg(long, conflicts_with_all = ["against", "verify", "list", "sketches"])]
+    pub coherence: bool,
     /// Only list the workloads
     #[arg(long)]
     pub list: bool,

@@ -123,10 +123,13 @@ impl Bench {
         ensure!(way != Way::Replay || recorded, "there is no recording");
         for number in 0..ready.workload.repeat {
             let trace = match way {
-                Way::Sketch => self.scratch.join(format!("sketch-{number}")),
+                Way::Sketch | Way::Coherence => {
+                    self.scratch.join(format!("{}-{number}", way.name()))
+                }
                 _ => self.trace(number),
             };
-            if matches!(way, Way::Record | Way::Sketch) && trace.exists() {
+            let records = way == Way::Record || Way::ON_ALL_CORES.contains(&way);
+            if records && trace.exists() {
                 fs::remove_dir_all(&trace)?;
             }
             let spec = self.spec(ready, way, &trace).context(NOT_INSTALLED)?;

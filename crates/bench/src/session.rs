@@ -6,6 +6,7 @@ use anyhow::{Context, Result, anyhow};
 use relive_tests::command;
 
 use crate::against;
+use crate::cores;
 use crate::figures::Row;
 use crate::inputs::Inputs;
 use crate::machine::Machine;
@@ -17,7 +18,6 @@ use crate::peers;
 use crate::prepare::prepare;
 use crate::report::{Findings, report, travel_report};
 use crate::samples::{Bench, NOT_INSTALLED, Repetition};
-use crate::sketches;
 use crate::table::{WORKLOADS, Workload};
 use crate::travel::{self, TRIPS, Trip};
 
@@ -39,8 +39,13 @@ pub fn execute(options: &Options, folder: &Path) -> Result<bool> {
         relive: relive.to_owned(),
         scratch: folder.join("scratch"),
     };
-    if options.sketches {
-        return sketches::execute(options, &machine, &inputs, &bench);
+    let wanted = [options.sketches, options.coherence];
+    if let Some((_, table)) = wanted
+        .iter()
+        .zip(&cores::TABLES)
+        .find(|(wanted, _)| **wanted)
+    {
+        return cores::execute(table, options, &machine, &inputs, &bench);
     }
     let wanted: Vec<&Workload> = WORKLOADS
         .iter()

@@ -31,9 +31,11 @@ pub struct Workload {
     pub peers: bool,
 }
 
-/// Limit on the cost of a sketch: the project's own bar.
+/// Limit on the cost of a recording on all cores: the project's own bar.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
-pub enum SketchBar {
+pub enum CoresBar {
+    /// It has none.
+    None,
     /// Its CPU time over native.
     Cpu(f64),
     /// Its wall time over native.
@@ -85,6 +87,17 @@ const DEFAULT: Workload = Workload {
 
 const fn command(argv: &'static [&'static str]) -> Action {
     Action::Command { argv, stdin: None }
+}
+
+/// A computation by two threads.
+const fn kernel(name: &'static str, what: &'static str) -> Workload {
+    Workload {
+        name,
+        what,
+        needs: &["gcc"],
+        bar: 2.0,
+        ..DEFAULT
+    }
 }
 
 /// All rows, in the order in which they run and are shown.
@@ -285,7 +298,7 @@ pub const WORKLOADS: &[Workload] = &[
     },
 ];
 
-/// Programs whose threads are of interest, and nothing else: measured as sketches only.
+/// Programs whose threads are of interest, and nothing else: measured on all cores only.
 pub const THREADED: &[Workload] = &[
     Workload {
         name: "queue",
@@ -305,18 +318,63 @@ pub const THREADED: &[Workload] = &[
         bar: 4.0,
         ..DEFAULT
     },
+    Workload {
+        inputs: &[Input::Program("matrix", "-O2")],
+        action: command(&["@matrix"]),
+        ..kernel(
+            "matrix",
+            "C: a blocked product of two matrices of 1024 x 1024 numbers",
+        )
+    },
+    Workload {
+        inputs: &[Input::Program("fft", "-O2")],
+        action: command(&["@fft"]),
+        ..kernel(
+            "fft",
+            "C: Fourier transforms of a million complex numbers, with barriers",
+        )
+    },
+    Workload {
+        inputs: &[Input::Program("radix", "-O2")],
+        action: command(&["@radix"]),
+        ..kernel(
+            "radix",
+            "C: a radix sort of eight million numbers, with barriers",
+        )
+    },
+    Workload {
+        inputs: &[Input::Program("nbody", "-O2")],
+        action: command(&["@nbody"]),
+        ..kernel("nbody", "C: the motion of 3 000 bodies, with barriers")
+    },
 ];
 
 /// The limits on sketches: the workload's name, one of [`WORKLOADS`] or [`THREADED`].
-pub const SKETCHES: &[(&str, SketchBar)] = &[
-    ("sort", SketchBar::Serial),
-    ("fib", SketchBar::Serial),
-    ("python-loop", SketchBar::Serial),
-    ("sqlite", SketchBar::Serial),
-    ("xz", SketchBar::Serial),
-    ("pigz", SketchBar::Wall(1.25)),
-    ("xz-t2", SketchBar::Wall(1.25)),
-    ("mutexes", SketchBar::Cpu(1.5)),
-    ("queue", SketchBar::Cpu(2.0)),
-    ("redis-threads", SketchBar::Cpu(1.5)),
+pub const SKETCHES: &[(&str, CoresBar)] = &[
+    ("sort", CoresBar::Serial),
+    ("fib", CoresBar::Serial),
+    ("python-loop", CoresBar::Serial),
+    ("sqlite", CoresBar::Serial),
+    ("xz", CoresBar::Serial),
+    ("pigz", CoresBar::Wall(1.25)),
+    ("xz-t2", CoresBar::Wall(1.25)),
+    ("mutexes", CoresBar::Cpu(1.5)),
+    ("queue", CoresBar::Cpu(2.0)),
+    ("redis-threads", CoresBar::Cpu(1.5)),
+];
+
+/// The limits on recordings with all accesses to memory in order.
+pub const COHERENCE: &[(&str, CoresBar)] = &[
+    ("sort", CoresBar::Cpu(1.45)),
+    ("fib", CoresBar::Cpu(1.45)),
+    ("python-loop", CoresBar::Cpu(1.45)),
+    ("sqlite", CoresBar::Cpu(1.45)),
+    ("xz", CoresBar::Cpu(1.45)),
+    ("matrix", CoresBar::Wall(1.8)),
+    ("fft", CoresBar::Wall(1.8)),
+    ("radix", CoresBar::Wall(1.8)),
+    ("nbody", CoresBar::Wall(1.8)),
+    ("pigz", CoresBar::None),
+    ("xz-t2", CoresBar::None),
+    ("mutexes", CoresBar::None),
 ];

@@ -20,7 +20,9 @@ fn the_page_lists_the_workloads() {
         let row = format!("| {} ", workload.name);
         assert!(figures.contains(&row), "no figures of {}", workload.name);
     }
-    page::part(&text, "sketches").unwrap();
+    for section in ["sketches", "coherence"] {
+        page::part(&text, section).unwrap();
+    }
     let figures = page::part(&text, "travel").unwrap();
     for trip in TRIPS {
         let row = format!("| {} ", trip.name);

@@ -25,7 +25,7 @@ use crate::exit::{Exit, ExitKind};
 use crate::unit::{Flow, Unit};
 
 /// Most bytes that the checks of one instruction take, stubs included.
-const BYTES: u32 = 640;
+const BYTES: u32 = 704;
 /// Most accesses of one instruction that are checked in line.
 const IN_LINE: usize = 2;
 const RDX_SLOT: i32 = off::PERMIT_SPILL;

@@ -8,6 +8,7 @@ use relive_host::order;
 use relive_host::permissions::{Permissions, READ, WRITE};
 use smallvec::SmallVec;
 
+use super::MarksBehind;
 use super::blocks::{Blocks, LARGEST};
 use super::line_holder::{Holder, Mark};
 use super::writers::Writers;
@@ -55,8 +56,8 @@ struct LineAsk {
 
 /// How far a claim is.
 pub enum ClaimStep {
-    /// All lines are there: it comes behind these marks (0: the end of the thread).
-    Done(Vec<(u32, Mark)>),
+    /// All lines are there: it comes behind these marks.
+    Done(MarksBehind),
     /// It waits for this thread, until the number of its wakings changes.
     Waits(Arc<Holder>, u32),
 }
@@ -168,7 +169,7 @@ impl Directory {
     /// be permitted those that there are.
     ///
     /// `None`: one of them is not at a mark, as it was killed where it ran.
-    pub fn claim_all(&mut self, me: u32) -> Option<Vec<(u32, Mark)>> {
+    pub fn claim_all(&mut self, me: u32) -> Option<MarksBehind> {
         let mut behind = Vec::new();
         for state in self.threads.iter_mut().filter(|s| s.thread() != me) {
             let mark = state.holder.hold_still()?;
@@ -203,13 +204,13 @@ impl Directory {
     }
 
     /// The marks that a thread comes behind now, to be said: the new ones alone.
-    pub fn comes_behind(&mut self, thread: u32) -> Vec<(u32, Mark)> {
+    pub fn comes_behind(&mut self, thread: u32) -> MarksBehind {
         let Some(at) = self.place(thread) else {
-            return Vec::new();
+            return MarksBehind::new();
         };
         let state = &mut self.threads[at];
-        let mut said = std::mem::take(&mut state.behind);
-        said.retain(|&(other, mark)| {
+        let mut said: MarksBehind = state.behind.drain(..).collect();
+        said.retain(|&mut (other, mark)| {
             let known = state.known.entry(other).or_default();
             let is_new = mark > *known;
             *known = mark.max(*known);
@@ -238,8 +239,10 @@ impl Directory {
                 if state.has_pinned(line) || state.holder.hold_still().is_none() {
                     let had = wants[..done].iter().map(|(line, _)| *line);
                     let state = &mut self.threads[mine];
-                    state.pinned = had.collect();
-                    state.needs = wants[done + 1..].to_vec();
+                    state.pinned.clear();
+                    state.pinned.extend(had);
+                    state.needs.clear();
+                    state.needs.extend_from_slice(&wants[done + 1..]);
                     return waits;
                 }
                 state.holder.let_go();
@@ -407,11 +410,15 @@ impl Directory {
             return;
         };
         let state = &mut self.threads[mine];
-        let asks = std::mem::take(&mut state.asked_for);
-        let (now, later): (Vec<LineAsk>, Vec<LineAsk>) = asks
-            .into_iter()
-            .partition(|ask| !state.has_pinned(ask.line));
-        state.asked_for = later;
+        let mut now: SmallVec<[LineAsk; 4]> = SmallVec::new();
+        let pinned = &state.pinned;
+        state.asked_for.retain(|ask| {
+            let later = pinned.binary_search(&ask.line).is_ok();
+            if !later {
+                now.push(*ask);
+            }
+            later
+        });
         if state.asked_for.is_empty() {
             state.holder.looks_at_own();
         }

@@ -30,6 +30,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use relive_host::permissions;
+use smallvec::SmallVec;
 
 /// Guest memory that a call, or a signal, reads or writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,12 +43,18 @@ pub struct MemoryUse {
     pub writes: bool,
 }
 
+/// Lines, each with whether it is written.
+pub type WantedLines = SmallVec<[(u32, bool); 4]>;
+
+/// Marks of other threads, by their indices; 0: the end of the thread.
+pub type MarksBehind = SmallVec<[(u32, Mark); 4]>;
+
 /// The lines of memory, each once, in the one order in which they are asked for, and whether each is written.
-pub fn lines_of(uses: impl Iterator<Item = MemoryUse>) -> Vec<(u32, bool)> {
+pub fn lines_of(uses: impl Iterator<Item = MemoryUse>) -> WantedLines {
     let each = |used: MemoryUse| {
         permissions::lines_of(used.at, used.len).map(move |line| (line, used.writes))
     };
-    let mut lines: Vec<(u32, bool)> = uses.flat_map(each).collect();
+    let mut lines: WantedLines = uses.flat_map(each).collect();
     // Of two entries for a line the one that writes comes first, and stays.
     lines.sort_unstable_by_key(|&(line, writes)| (line, !writes));
     lines.dedup_by_key(|(line, _)| *line);

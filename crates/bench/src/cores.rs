@@ -1,5 +1,5 @@
-//! What a sketch costs beside a serial recording: native, recorded serially and recorded as a sketch in turn.
-//! Must never judge: limits are for the reader.
+//! What a recording of threads on all cores costs beside a serial one: native, recorded serially and recorded so in turn,
+//! as a sketch or with all accesses to memory in order. Must never judge: limits are for the reader.
 
 use std::fmt::Write;
 
@@ -14,7 +14,29 @@ use crate::page;
 use crate::prepare::prepare;
 use crate::report::{cell, strings, table};
 use crate::samples::Bench;
-use crate::table::{SKETCHES, SketchBar, THREADED, WORKLOADS, Workload};
+use crate::table::{COHERENCE, CoresBar, SKETCHES, THREADED, WORKLOADS, Workload};
+
+/// A way to record on all cores, with the programs that it is measured on.
+pub struct CoresTable {
+    way: Way,
+    rows: &'static [(&'static str, CoresBar)],
+    /// The part of the page.
+    section: &'static str,
+}
+
+/// All of them.
+pub const TABLES: [CoresTable; 2] = [
+    CoresTable {
+        way: Way::Sketch,
+        rows: SKETCHES,
+        section: "sketches",
+    },
+    CoresTable {
+        way: Way::Coherence,
+        rows: COHERENCE,
+        section: "coherence",
+    },
+];
 
 /// The workload of a name, among all.
 fn workload(name: &str) -> Option<&'static Workload> {
@@ -30,28 +52,27 @@ fn workload(name: &str) -> Option<&'static Workload> {
 /// # Errors
 /// Nothing to measure, or a file cannot be used.
 pub fn execute(
+    table: &CoresTable,
     options: &Options,
     machine: &Machine,
     inputs: &Inputs,
     bench: &Bench,
 ) -> Result<bool> {
-    let wanted = SKETCHES.iter().filter(|(name, _)| options.wants(name));
+    let wanted = table.rows.iter().filter(|(name, _)| options.wants(name));
     let wanted: Vec<_> = wanted
         .filter_map(|(name, bar)| Some((workload(name)?, *bar)))
         .collect();
     if wanted.is_empty() {
-        return Err(anyhow!(
-            "no program with a limit for sketches has such a name"
-        ));
+        return Err(anyhow!("no program that is measured so has such a name"));
     }
     let mut rows = Vec::new();
     for (workload, bar) in wanted {
-        eprintln!("sketches: {}", workload.name);
+        eprintln!("{}: {}", table.section, workload.name);
         let row = match prepare(workload, inputs) {
             Ok(ready) => {
                 // The first one translates the program, and does not count.
                 let all = (0..=options.reps)
-                    .map(|_| bench.repetition(&ready, &Way::RECORDINGS, &[], false));
+                    .map(|_| bench.repetition(&ready, &[Way::Record, table.way], &[], false));
                 let all: Result<Vec<_>> = all.skip(1).collect();
                 Row::of(workload, all?)
             }
@@ -59,19 +80,19 @@ pub fn execute(
         };
         rows.push((row, bar));
     }
-    let text = report(machine, options.reps, &rows);
+    let text = report(table.way, machine, options.reps, &rows);
     println!("{text}");
     if let Some(path) = &options.json {
         let all: Vec<&Row> = rows.iter().map(|(row, _)| row).collect();
         std::fs::write(named(path), serde_json::to_string_pretty(&all)? + "\n")?;
     }
     if let Some(path) = &options.page {
-        page::write(&named(path), &[("sketches", text)])?;
+        page::write(&named(path), &[(table.section, text)])?;
     }
     Ok(rows.iter().all(|(row, _)| row.failures().is_empty()))
 }
 
-fn report(machine: &Machine, repetitions: u32, rows: &[(Row, SketchBar)]) -> String {
+fn report(way: Way, machine: &Machine, repetitions: u32, rows: &[(Row, CoresBar)]) -> String {
     let mut text = format!("{}.\n\n", machine.words());
     let _ = writeln!(
         text,
@@ -82,9 +103,9 @@ fn report(machine: &Machine, repetitions: u32, rows: &[(Row, SketchBar)]) -> Str
         "workload",
         "native CPU, s",
         "serial CPU",
-        "sketch CPU",
+        &format!("{} CPU", way.name()),
         "serial wall",
-        "sketch wall",
+        &format!("{} wall", way.name()),
         "at most",
     ])];
     for (row, bar) in rows {
@@ -99,10 +120,10 @@ fn report(machine: &Machine, repetitions: u32, rows: &[(Row, SketchBar)]) -> Str
             row.name.to_owned(),
             cell(row.native_cpu),
             cpu(Way::Record),
-            cpu(Way::Sketch),
+            cpu(way),
             wall(Way::Record),
-            wall(Way::Sketch),
-            limit(row, *bar),
+            wall(way),
+            limit(way, row, *bar),
         ]);
     }
     text += &table(&all);
@@ -115,21 +136,23 @@ fn report(machine: &Machine, repetitions: u32, rows: &[(Row, SketchBar)]) -> Str
 }
 
 /// The limit in words, and whether it is met.
-fn limit(row: &Row, bar: SketchBar) -> String {
-    let cpu = |way| row.ratios.get(&way).map(|ratios| ratios.cpu.median);
+fn limit(way: Way, row: &Row, bar: CoresBar) -> String {
+    let of = |way| row.ratios.get(&way);
     let (words, most, measured) = match bar {
-        SketchBar::Cpu(most) => (format!("CPU {most:.2}"), Some(most), cpu(Way::Sketch)),
-        SketchBar::Wall(most) => {
-            let wall = row
-                .ratios
-                .get(&Way::Sketch)
-                .map(|ratios| ratios.wall.median);
+        CoresBar::None => return String::new(),
+        CoresBar::Cpu(most) => {
+            let cpu = of(way).map(|ratios| ratios.cpu.median);
+            (format!("CPU {most:.2}"), Some(most), cpu)
+        }
+        CoresBar::Wall(most) => {
+            let wall = of(way).map(|ratios| ratios.wall.median);
             (format!("wall {most:.2}"), Some(most), wall)
         }
-        SketchBar::Serial => {
+        CoresBar::Serial => {
             // No dearer than that beyond its own spread.
-            let least = row.ratios.get(&Way::Sketch).map(|ratios| ratios.cpu.least);
-            ("serial CPU".to_owned(), cpu(Way::Record), least)
+            let least = of(way).map(|ratios| ratios.cpu.least);
+            let serial = of(Way::Record).map(|ratios| ratios.cpu.median);
+            ("serial CPU".to_owned(), serial, least)
         }
     };
     match most.zip(measured) {
@@ -145,11 +168,12 @@ mod tests {
 
     #[test]
     fn each_limit_has_a_workload() {
-        for (name, _) in SKETCHES {
+        let rows = || TABLES.iter().flat_map(|table| table.rows);
+        for (name, _) in rows() {
             assert!(workload(name).is_some(), "{name}");
         }
         for threaded in THREADED {
-            assert!(SKETCHES.iter().any(|(name, _)| *name == threaded.name));
+            assert!(rows().any(|(name, _)| *name == threaded.name));
         }
     }
 }
