@@ -8,9 +8,8 @@ use relive_host::order;
 use relive_host::permissions::{Permissions, READ, WRITE};
 use smallvec::SmallVec;
 
-use super::MarksBehind;
 use super::blocks::{Blocks, LARGEST};
-use super::line_holder::{Holder, Mark};
+use super::line_holder::{Holder, Mark, MarksBehind};
 use super::writers::Writers;
 
 /// All threads and what they wait for.

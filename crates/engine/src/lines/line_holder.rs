@@ -5,9 +5,13 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use relive_host::permissions::Permissions;
 use relive_host::sys;
+use smallvec::SmallVec;
 
 /// The number of a place at which a thread has given lines up, from 1.
 pub type Mark = u64;
+
+/// Marks of other threads, by their indices; 0: the end of the thread.
+pub type MarksBehind = SmallVec<[(u32, Mark); 4]>;
 
 mod rest {
     /// The thread runs, or its host does.

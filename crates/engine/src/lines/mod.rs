@@ -24,7 +24,7 @@ mod line_holder;
 mod writers;
 
 pub use directory::{ClaimStep, Directory};
-pub use line_holder::{Holder, Mark};
+pub use line_holder::{Holder, Mark, MarksBehind};
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -45,9 +45,6 @@ pub struct MemoryUse {
 
 /// Lines, each with whether it is written.
 pub type WantedLines = SmallVec<[(u32, bool); 4]>;
-
-/// Marks of other threads, by their indices; 0: the end of the thread.
-pub type MarksBehind = SmallVec<[(u32, Mark); 4]>;
 
 /// The lines of memory, each once, in the one order in which they are asked for, and whether each is written.
 pub fn lines_of(uses: impl Iterator<Item = MemoryUse>) -> WantedLines {
