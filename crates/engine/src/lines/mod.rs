@@ -24,7 +24,7 @@ mod line_holder;
 mod writers;
 
 pub use directory::{ClaimStep, Directory};
-pub use line_holder::{Holder, Mark, MarksBehind};
+pub use line_holder::{Holder, Mark};
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
