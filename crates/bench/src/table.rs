@@ -90,11 +90,18 @@ const fn command(argv: &'static [&'static str]) -> Action {
 }
 
 /// A computation by two threads.
-const fn kernel(name: &'static str, what: &'static str) -> Workload {
+const fn kernel(
+    name: &'static str,
+    what: &'static str,
+    inputs: &'static [Input],
+    argv: &'static [&'static str],
+) -> Workload {
     Workload {
         name,
         what,
         needs: &["gcc"],
+        inputs,
+        action: command(argv),
         bar: 2.0,
         ..DEFAULT
     }
@@ -318,35 +325,30 @@ pub const THREADED: &[Workload] = &[
         bar: 4.0,
         ..DEFAULT
     },
-    Workload {
-        inputs: &[Input::Program("matrix", "-O2")],
-        action: command(&["@matrix"]),
-        ..kernel(
-            "matrix",
-            "C: a blocked product of two matrices of 1024 x 1024 numbers",
-        )
-    },
-    Workload {
-        inputs: &[Input::Program("fft", "-O2")],
-        action: command(&["@fft"]),
-        ..kernel(
-            "fft",
-            "C: Fourier transforms of a million complex numbers, with barriers",
-        )
-    },
-    Workload {
-        inputs: &[Input::Program("radix", "-O2")],
-        action: command(&["@radix"]),
-        ..kernel(
-            "radix",
-            "C: a radix sort of eight million numbers, with barriers",
-        )
-    },
-    Workload {
-        inputs: &[Input::Program("nbody", "-O2")],
-        action: command(&["@nbody"]),
-        ..kernel("nbody", "C: the motion of 3 000 bodies, with barriers")
-    },
+    kernel(
+        "matrix",
+        "C: a blocked product of two matrices of 1024 x 1024 numbers",
+        &[Input::Program("matrix", "-O2")],
+        &["@matrix"],
+    ),
+    kernel(
+        "fft",
+        "C: Fourier transforms of a million complex numbers, with barriers",
+        &[Input::Program("fft", "-O2")],
+        &["@fft"],
+    ),
+    kernel(
+        "radix",
+        "C: a radix sort of eight million numbers, with barriers",
+        &[Input::Program("radix", "-O2")],
+        &["@radix"],
+    ),
+    kernel(
+        "nbody",
+        "C: the motion of 3 000 bodies, with barriers",
+        &[Input::Program("nbody", "-O2")],
+        &["@nbody"],
+    ),
 ];
 
 /// The limits on sketches: the workload's name, one of [`WORKLOADS`] or [`THREADED`].

@@ -19,6 +19,9 @@ use crate::emit::RSP;
 /// Most instructions of a look ahead.
 const REACH: usize = 64;
 
+/// Registers that a look may borrow.
+const SCRATCH: [u8; 12] = [1, 2, 3, 5, 6, 7, 8, 9, 10, 11, 14, 15];
+
 /// What two addresses have in common that lie a constant apart: the origins of base and index with its scale, and the segment.
 type Origin = (u32, (u32, u32), Register);
 
@@ -103,7 +106,12 @@ impl Looks {
     }
 
     fn access(&self, operand: usize) -> Option<AccessPlace> {
-        *self.plan.get(self.next - 1)?.accesses.get(operand)?
+        *self.ahead().first()?.accesses.get(operand)?
+    }
+
+    /// The rest of the plan, from this instruction on.
+    fn ahead(&self) -> &[Planned] {
+        &self.plan[self.next - 1..]
     }
 
     /// The look for operand `operand`, of `size` bytes, that serves as many accesses behind it as it can.
@@ -117,7 +125,7 @@ impl Looks {
         };
         let mut look = access;
         let mut parted = false;
-        for insn in &self.plan[self.next - 1..] {
+        for insn in self.ahead() {
             for other in insn.accesses.iter().flatten() {
                 let (from, to) = (look.from.min(other.from), look.to.max(other.to));
                 // A store that may not come would take the line from those who read it.
@@ -136,20 +144,17 @@ impl Looks {
             writes: look.writes,
         }
     }
-}
 
-/// Registers that a look may borrow.
-const SCRATCH: [u8; 12] = [1, 2, 3, 5, 6, 7, 8, 9, 10, 11, 14, 15];
-
-impl Looks {
     /// A register for a look in front of this instruction: one that is not needed soon, as what it holds goes through
     /// memory, and another one than the last, or each look would wait for the one before.
     pub(crate) fn scratch(&mut self) -> u8 {
         /// In fewer instructions memory is not read back.
         const SOON: usize = 12;
-        let ahead = self.plan.get(self.next.saturating_sub(1)..).unwrap_or(&[]);
         let idle = |register: u8| {
-            let used = ahead.iter().position(|insn| insn.uses & 1 << register != 0);
+            let used = self
+                .ahead()
+                .iter()
+                .position(|insn| insn.uses & 1 << register != 0);
             used.map_or(SOON, |at| at.min(SOON))
         };
         let last = self.scratch;

@@ -118,11 +118,10 @@ impl Values {
 /// Whether an instruction changes rsp by its increment alone.
 fn moves_stack(insn: &Insn) -> bool {
     match insn.iced.mnemonic() {
-        Mnemonic::Push | Mnemonic::Call => true,
+        Mnemonic::Push | Mnemonic::Call | Mnemonic::Pushfq | Mnemonic::Popfq => true,
         Mnemonic::Pop => {
             insn.iced.op0_register() != Register::RSP && insn.iced.op0_register() != Register::SP
         }
-        Mnemonic::Pushfq | Mnemonic::Popfq => true,
         _ => false,
     }
 }

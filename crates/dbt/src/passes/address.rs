@@ -51,9 +51,7 @@ impl Place {
             segment,
         }))
     }
-}
 
-impl Place {
     /// The place so many bytes before, if it can be told.
     pub(super) fn before(self, bytes: u32) -> Option<Self> {
         match self {

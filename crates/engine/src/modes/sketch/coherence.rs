@@ -158,8 +158,7 @@ impl Sketch {
     /// Makes the next instruction, before the task gives anything up. `has_lines`: the instruction's lines are there.
     fn make_one(&self, task: &mut Task, has_lines: bool) -> Result<Flow> {
         if !has_lines {
-            let uses = uses_of_instruction(task)?;
-            self.claim(task, &lines_of(uses.into_iter()), false)?;
+            self.permit_next(task)?;
         }
         if !task.ctx.has_budget() {
             // The step before has used it up.
