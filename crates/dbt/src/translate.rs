@@ -122,9 +122,9 @@ impl Translator {
         let mut entries = [0; ENTRIES.len()];
         let mut spans = Vec::new();
         let (mut unrolls, mut dead) = (false, DeadFlags::default());
-        // Who comes back in the midst of a loop begins it there from then on.
+        // Whoever comes back from the host in the midst of a loop begins it there, by the plain entry.
         let may_loop = !step && max > 1 && self.passes.unroll();
-        if kind != Entry::Plain || may_loop && self.passes.come_back() {
+        if kind != Entry::Plain || may_loop {
             let scanned = flags::scan(code, pc);
             (dead, spans) = (scanned.flags, scanned.spans);
             unrolls = dead.all_but_carry() && may_loop;

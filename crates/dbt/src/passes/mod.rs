@@ -130,13 +130,6 @@ impl Passes {
         all
     }
 
-    /// Whether code leaves in front of any instruction, and comes back there.
-    pub(crate) fn come_back(&self) -> bool {
-        let mut any = false;
-        each!(self, pass => any |= pass.comes_back() && pass.is_on(false));
-        any
-    }
-
     /// See [`Pass::before`].
     pub(crate) fn before(&self, unit: &mut Unit<'_>, insn: &Insn) -> Flow {
         let start = unit.asm.buf.len();

@@ -42,11 +42,6 @@ pub(crate) trait Pass {
         true
     }
 
-    /// Whether its code leaves to the host often, in front of any instruction, and comes back there.
-    fn comes_back(&self) -> bool {
-        false
-    }
-
     /// Emits code before an instruction. It is executed once more if the instruction faults or a
     /// pass leaves here, and the guest comes back. The fragment ends here if the code always
     /// leaves.

@@ -74,10 +74,6 @@ impl Pass for Permit {
         BYTES
     }
 
-    fn comes_back(&self) -> bool {
-        true
-    }
-
     fn before(&self, unit: &mut Unit<'_>, insn: &Insn) -> Flow {
         let all = used_memory(insn);
         unit.looks
