@@ -338,3 +338,24 @@ fn three_threads_that_read_and_then_write() {
     assert!(all_orders(&[&[W0], &[W0], &[R0]]) > 100);
     assert!(all_orders(&[&[R0, W0], &[R0], &[W0]]) > 1000);
 }
+
+/// Readers that read again as soon as they have given a line up: the writer must get it when each has done so once.
+#[test]
+fn a_writer_that_waits_comes_before_those_who_read_again() {
+    let mut model = ModelOfLines::new(&[&[R0], &[R0], &[W0]]);
+    let claims = |model: &mut ModelOfLines, thread: u32, wants: Wants| {
+        matches!(model.directory.claim(thread, wants), ClaimStep::Done(_))
+    };
+    assert!(claims(&mut model, 0, R0) && claims(&mut model, 1, R0));
+    for reader in 0..2 {
+        assert!(!claims(&mut model, 2, W0), "reader {reader} has the line");
+        let mark = model.mark(reader);
+        model.directory.answer(reader as u32, mark);
+        let again = claims(&mut model, reader as u32, R0);
+        assert!(!again, "reader {reader} has overtaken the writer");
+    }
+    assert!(claims(&mut model, 2, W0));
+    let mark = model.mark(2);
+    model.directory.answer(2, mark);
+    assert!(claims(&mut model, 0, R0) && claims(&mut model, 1, R0));
+}

@@ -41,6 +41,8 @@ struct HolderState {
     ended: usize,
     /// The thread that it has asked.
     asks: Option<u32>,
+    /// The line that it waits to write: none gets it as a reader before.
+    waits_to_write: Option<u32>,
     /// The lines that it needs behind the one that it waits for, and whether they are written.
     needs: Vec<(u32, bool)>,
 }
@@ -88,6 +90,11 @@ impl HolderState {
 
     fn has_pinned(&self, line: u32) -> bool {
         self.pinned.binary_search(&line).is_ok()
+    }
+
+    /// Whether an ask has to wait until this thread has made the access at hand, at rest or not.
+    fn comes_first(&self, line: u32, writes: bool) -> bool {
+        self.has_pinned(line) || !writes && self.waits_to_write == Some(line)
     }
 }
 
@@ -138,6 +145,7 @@ impl Directory {
             known: BTreeMap::new(),
             ended: self.births.remove(&thread).unwrap_or(0),
             asks: None,
+            waits_to_write: None,
             needs: Vec::new(),
         };
         let at = self.threads.partition_point(|s| s.thread() < thread);
@@ -191,6 +199,7 @@ impl Directory {
     pub fn dissolve(&mut self) {
         for state in &mut self.threads {
             state.asked_for.clear();
+            state.waits_to_write = None;
             state.holder.looks_at_own();
             state.holder.wake();
         }
@@ -230,14 +239,16 @@ impl Directory {
     pub fn claim(&mut self, me: u32, wants: &[(u32, bool)]) -> ClaimStep {
         let mine = self.place(me).expect("it has been enrolled");
         self.asks_nobody(mine);
+        self.threads[mine].waits_to_write = None;
         for (done, &(line, writes)) in wants.iter().enumerate() {
             while let Some(other) = self.take(mine, line, writes) {
                 let waits = self.ask(mine, other, line, writes);
                 let state = &self.threads[other];
                 // It may have come to rest before it could see that it was asked.
-                if state.has_pinned(line) || state.holder.hold_still().is_none() {
+                if state.comes_first(line, writes) || state.holder.hold_still().is_none() {
                     let had = wants[..done].iter().map(|(line, _)| *line);
                     let state = &mut self.threads[mine];
+                    state.waits_to_write = writes.then_some(line);
                     state.pinned.clear();
                     state.pinned.extend(had);
                     state.needs.clear();
@@ -256,6 +267,9 @@ impl Directory {
     fn take(&mut self, mine: usize, line: u32, writes: bool) -> Option<usize> {
         if self.threads[mine].table().permits(line, writes) {
             return None;
+        }
+        if let Some(writer) = self.waiting_writer(line).filter(|_| !writes) {
+            return Some(writer);
         }
         let mut taken = false;
         for other in (0..self.threads.len()).filter(|other| *other != mine) {
@@ -284,6 +298,13 @@ impl Directory {
             self.take_along(None, mine, line, writes);
         }
         None
+    }
+
+    /// A thread that waits to write a line. Readers come behind it: the others that it has to ask would get the line
+    /// again and again before the last of them has given it up.
+    fn waiting_writer(&self, line: u32) -> Option<usize> {
+        let mut threads = self.threads.iter();
+        threads.position(|state| state.waits_to_write == Some(line))
     }
 
     /// One thread gives a line up at its mark, for another one; the table of the first may be changed.
@@ -328,6 +349,11 @@ impl Directory {
         let mut givers: SmallVec<[(usize, Mark); 4]> = from.into_iter().collect();
         for place in (0..self.threads.len()).filter(|place| *place != mine) {
             let state = &self.threads[place];
+            if let Some(line) = state.waits_to_write.filter(|_| !writes)
+                && let Some(stays) = stays[..size].get_mut(line.wrapping_sub(first) as usize)
+            {
+                *stays = true;
+            }
             let conflicts = |line| conflicts(state.table().get(line), writes);
             let mut wanted = (0..size).filter(|at| !stays[*at] && conflicts(first + *at as u32));
             if from.is_some_and(|(from, _)| from == place) || wanted.next().is_none() {
@@ -377,8 +403,8 @@ impl Directory {
             let written = [0, 1, 64].map(|line| self.writers.get(line));
             let (pinned, behind, known) = (&s.pinned, &s.behind, &s.known);
             format!(
-                "{asks:?} {pinned:?} {behind:?} {known:?} {} {:?} {:?} {written:?}",
-                s.ended, s.asks, s.needs
+                "{asks:?} {pinned:?} {behind:?} {known:?} {} {:?} {:?} {:?} {written:?}",
+                s.ended, s.asks, s.waits_to_write, s.needs
             )
         };
         self.threads.iter().map(each).collect()
@@ -410,14 +436,15 @@ impl Directory {
         };
         let state = &mut self.threads[mine];
         let mut now: SmallVec<[LineAsk; 4]> = SmallVec::new();
-        let pinned = &state.pinned;
-        state.asked_for.retain(|ask| {
-            let later = pinned.binary_search(&ask.line).is_ok();
+        let mut asked_for = std::mem::take(&mut state.asked_for);
+        asked_for.retain(|ask| {
+            let later = state.comes_first(ask.line, ask.writes);
             if !later {
                 now.push(*ask);
             }
             later
         });
+        state.asked_for = asked_for;
         if state.asked_for.is_empty() {
             state.holder.looks_at_own();
         }
@@ -453,7 +480,8 @@ impl Directory {
         let needs = std::mem::take(&mut self.threads[by].needs);
         for &(line, writes) in &needs {
             let state = &self.threads[mine];
-            if conflicts(state.table().get(line), writes) && !state.has_pinned(line) {
+            let waits = !writes && self.waiting_writer(line).is_some();
+            if conflicts(state.table().get(line), writes) && !state.has_pinned(line) && !waits {
                 self.hand_over(mine, by, line, writes, mark);
                 self.grant(by, line, writes && !self.is_read_beside(by, line));
             }
