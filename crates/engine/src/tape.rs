@@ -3,6 +3,7 @@
 mod exact;
 mod out;
 mod read;
+mod upcoming;
 
 pub use exact::ExactTape;
 pub use out::{SYNCHRONOUS, TapeOut};

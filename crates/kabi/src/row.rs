@@ -198,4 +198,12 @@ impl Row {
         self.replay = Replay::Errno(errno);
         self.note(note)
     }
+
+    /// Whether a call takes nothing but its number and gives nothing but its result, as sched_yield(2) does: no other
+    /// thread learns by it what its own one has done before.
+    #[must_use]
+    pub const fn is_private(&self) -> bool {
+        let effects = matches!(self.fds, FdEffect::None) && matches!(self.makes, Makes::Nothing);
+        self.args.is_empty() && effects && !self.shares && matches!(self.blocks, Blocks::Never)
+    }
 }

@@ -7,6 +7,7 @@ use relive_trace::{Bare, Event, Kind, Outline, Readings, TapeMark, TapeReader};
 use serde::{Deserialize, Serialize};
 
 use super::exact::ExactTape;
+use super::upcoming::Upcoming;
 use crate::course::{Clock, Note};
 use crate::failure::{Failure, Result};
 use crate::readings::{Batch, BatchState};
@@ -19,6 +20,8 @@ pub struct TapeIn {
     pub readings: Batch,
     /// The next event is one of readings, which have been loaded.
     loaded: bool,
+    /// What the next event says of turns, once that has been asked for.
+    upcoming: Option<Upcoming>,
     /// Notes of its course up to the next event.
     pub notes: VecDeque<Note>,
     clock: Clock,
@@ -100,6 +103,7 @@ impl TapeIn {
             reader,
             readings: Batch::default(),
             loaded: false,
+            upcoming: None,
             notes: VecDeque::new(),
             clock: Clock::default(),
             behind: (0, 0),
@@ -125,9 +129,15 @@ impl TapeIn {
         self.reader
     }
 
-    /// The kind of the next event, which has been looked at.
-    pub fn peek_kind(&mut self) -> Result<Option<Kind<'_>>> {
-        Ok(self.peek()?.map(|event| event.kind))
+    /// What the next event says of turns; `None` at the end of the tape.
+    ///
+    /// # Errors
+    /// A damaged trace.
+    pub fn upcoming(&mut self) -> Result<Option<Upcoming>> {
+        if self.upcoming.is_none() {
+            self.upcoming = self.peek()?.as_ref().map(Upcoming::of);
+        }
+        Ok(self.upcoming)
     }
 
     /// The next event. Readings of clocks that come before it are loaded on the way, so that
@@ -158,7 +168,10 @@ impl TapeIn {
         let more = self.loaded || self.readings.left() > 0 || !self.notes.is_empty();
         match more || self.exact.is_some() {
             true => None,
-            false => self.reader.bare(call),
+            false => {
+                self.upcoming = None;
+                self.reader.bare(call)
+            }
         }
     }
 
@@ -285,6 +298,7 @@ impl TapeIn {
             crate::stats::logged(&event.kind);
         }
         self.loaded = false;
+        self.upcoming = None;
         self.reader.skip().map(drop).map_err(Failure::setup)
     }
 }

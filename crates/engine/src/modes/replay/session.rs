@@ -165,7 +165,7 @@ impl Session {
             return self.turns.next();
         }
         let first = self.first_due(None)?;
-        let (Some(linear), Some(slot)) = (&mut self.linear, first) else {
+        let (Some(linear), Some((slot, _))) = (&mut self.linear, first) else {
             return Ok(None);
         };
         self.stands = linear.turn(slot)?;

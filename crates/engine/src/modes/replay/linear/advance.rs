@@ -1,7 +1,5 @@
 //! One step of a linearising replay: the thread that is due, up to its bound.
 
-use std::collections::BTreeMap;
-
 use relive_dbt::Stop;
 use relive_host::GuestAddr;
 use relive_trace::Kind;
@@ -34,52 +32,42 @@ enum Ending {
     Steps(u64),
 }
 
+/// The thread that goes on first.
+enum First {
+    /// The running one, so far.
+    Running(Bound),
+    /// The one of this slot.
+    Other(u32),
+}
+
 impl Session {
-    /// The thread that goes on first: the running one, if it is given, or another.
+    /// The thread that goes on first: the running one, if it is given, with how far it may go, or another.
     ///
     /// # Errors
     /// A damaged trace.
-    pub fn first_due(&mut self, mut running: Option<&mut Task>) -> Result<Option<u32>> {
+    pub fn first_due(
+        &mut self,
+        running: Option<&mut Task>,
+    ) -> Result<Option<(u32, Option<Bound>)>> {
         let Some(linear) = &mut self.linear else {
             return Ok(None);
         };
-        let dues = loop {
-            let marks = passed_marks(&self.tasks, running.as_deref());
-            let slots: Vec<u32> = self.tasks.keys().copied().collect();
-            let mut dues = BTreeMap::new();
-            for slot in slots {
-                let Some(mut task) = self.tasks.remove(&slot) else {
-                    continue;
-                };
-                let due = linear.due(&mut task, &self.tasks, running.as_deref());
-                self.tasks.insert(slot, task);
-                dues.insert(slot, due?.1);
-            }
-            if let Some(task) = running.as_deref_mut() {
-                dues.insert(task.slot, linear.due(task, &self.tasks, None)?.1);
-            }
-            // A thread that stands where it made marks has passed them once it is looked at: one that was looked at
-            // before may wait for them.
-            if passed_marks(&self.tasks, running.as_deref()) == marks {
-                break dues;
-            }
-        };
+        let runs = running.as_ref().map(|task| task.slot);
+        let (dues, bound) = linear.all_dues(&mut self.tasks, running)?;
         let first = first(&dues);
-        if first.is_none() {
-            tracing::debug!(target: "linear", "no thread is due: {dues:?}");
-            for task in self.tasks.values() {
-                tracing::debug!(target: "linear", "thread {} stands at tick {}, operation {}, mark {}", task.slot, task.ctx.ticks(), task.ctx.ops, task.ctx.marks);
+        match first {
+            Some(_) if first == runs => runs.into_iter().for_each(|slot| linear.leads(slot, &dues)),
+            Some(_) => {}
+            None => {
+                tracing::debug!(target: "linear", "no thread is due: {dues:?}");
+                for task in self.tasks.values() {
+                    tracing::debug!(target: "linear", "thread {} stands at tick {}, operation {}, mark {}", task.slot, task.ctx.ticks(), task.ctx.ops, task.ctx.marks);
+                }
+                linear.blame(&dues);
             }
-            linear.blame(&dues);
         }
-        Ok(first)
+        Ok(first.map(|first| (first, bound)))
     }
-}
-
-/// How many marks the threads have passed.
-fn passed_marks(tasks: &BTreeMap<u32, Box<Task>>, running: Option<&Task>) -> u64 {
-    let tasks = tasks.values().map(|task| &**task).chain(running);
-    tasks.map(|task| task.ctx.marks).sum()
 }
 
 impl Stepper {
@@ -92,51 +80,71 @@ impl Stepper {
         if let (Some(Ending::Here), Some(linear)) = (&ending, &mut self.session.linear) {
             linear.waits(self.task.slot);
         }
-        let first = self.session.first_due(Some(&mut self.task))?;
-        let slot = first.ok_or_else(|| circle(&self.task))?;
-        if slot != self.task.slot
-            && let Some(steps) = self.steps
-        {
-            self.hand_over(slot, steps)?;
-            return Ok(Step::Changed);
-        }
+        let bound = match (self.goes_first()?, self.steps) {
+            (First::Running(bound), _) => bound,
+            (First::Other(slot), Some(steps)) => {
+                self.hand_over(slot, steps)?;
+                return Ok(Step::Changed);
+            }
+            // In the midst of something, it comes to its event first.
+            (First::Other(_), None) => self.own_bound()?,
+        };
         if let Some(Ending::Steps(ticks)) = ending {
             return Ok(Step::Toward(Toward::position(ticks)));
         }
-        let Some(linear) = &mut self.session.linear else {
-            return Ok(Step::Event);
-        };
-        Ok(
-            match linear.due(&mut self.task, &self.session.tasks, None)?.0 {
-                Bound::Tick { ticks, .. } => Step::Toward(Toward::position(ticks)),
-                Bound::Step { ticks, .. } => Step::Toward(Toward::step(ticks)),
-                Bound::Operation { ticks, at, .. } => {
-                    let from = linear.waits_from(&self.task, at);
-                    Step::Toward(toward_operation(self.task.ctx.ticks(), from, ticks))
-                }
-                Bound::Event { .. } | Bound::End => Step::Event,
-            },
-        )
+        Ok(match bound {
+            Bound::Tick { ticks, .. } => Step::Toward(Toward::position(ticks)),
+            Bound::Step { ticks, .. } => Step::Toward(Toward::step(ticks)),
+            Bound::Operation { ticks, at, .. } => {
+                let linear = self.session.linear.as_ref();
+                let from = linear.and_then(|linear| linear.waits_from(&self.task, at));
+                Step::Toward(toward_operation(self.task.ctx.ticks(), from, ticks))
+            }
+            Bound::Event { .. } | Bound::End => Step::Event,
+        })
+    }
+
+    /// The thread that goes on first; the others are looked at if they have to be.
+    fn goes_first(&mut self) -> Result<First> {
+        if let Some(linear) = &mut self.session.linear
+            && let Some(bound) = linear.leads_on(&mut self.task, &self.session.tasks)?
+        {
+            return Ok(First::Running(bound));
+        }
+        match self.session.first_due(Some(&mut self.task))? {
+            Some((slot, Some(bound))) if slot == self.task.slot => Ok(First::Running(bound)),
+            Some((slot, _)) => Ok(First::Other(slot)),
+            None => Err(circle(&self.task)),
+        }
+    }
+
+    fn own_bound(&mut self) -> Result<Bound> {
+        let others = &self.session.tasks;
+        match &mut self.session.linear {
+            Some(linear) => Ok(linear.due(&mut self.task, others, None)?.0),
+            None => Ok(Bound::End),
+        }
     }
 
     /// Where the thread stands on the last steps to the end of it or its program, if it does and is not alone.
     fn ending(&mut self) -> Result<Option<Ending>> {
-        let Some(linear) = &mut self.session.linear else {
-            return Ok(None);
-        };
-        let others = &self.session.tasks;
-        if others.is_empty() || self.steps.is_none() || self.task.parked {
+        if self.session.tasks.is_empty() || self.steps.is_none() || self.task.parked {
             return Ok(None);
         }
-        let (Bound::Event { ends: true, .. }, _) = linear.due(&mut self.task, others, None)? else {
+        let next = match &mut self.task.tape {
+            Tape::In(tape) => tape.upcoming()?,
+            _ => None,
+        };
+        let Some(next) = next.filter(|next| next.ends) else {
             return Ok(None);
         };
-        let ticks = self.task.ctx.ticks();
-        let next = self.task.tape.outline()?;
-        Ok(match next {
+        let Bound::Event { .. } = self.own_bound()? else {
+            return Ok(None);
+        };
+        Ok(match next.ticks == self.task.ctx.ticks() {
             _ if is_at_call(&self.task) => Some(Ending::Here),
-            Some(next) if next.ticks == ticks => Some(Ending::Steps(ticks)),
-            _ => None,
+            true => Some(Ending::Steps(next.ticks)),
+            false => None,
         })
     }
 
@@ -199,14 +207,12 @@ impl Stepper {
         if let Some(linear) = &mut self.session.linear {
             linear.waits(slot);
         }
-        let first = self.session.first_due(Some(&mut self.task))?;
-        let other = first.ok_or_else(|| circle(&self.task))?;
-        if other == slot {
+        let First::Other(other) = self.goes_first()? else {
             if let Some(linear) = &mut self.session.linear {
                 linear.goes_on(slot);
             }
             return Ok(false);
-        }
+        };
         if steps.is_none() {
             self.task.parked = true;
             if let Tape::In(tape) = &mut self.task.tape

@@ -2,10 +2,7 @@
 
 use std::collections::VecDeque;
 
-use relive_trace::{Ending, Kind, Origin, Syscall};
-
 use super::hints::What;
-use crate::call::answer::child_index;
 use crate::course::Note;
 use crate::failure::{Failure, Result};
 use crate::tape::{Tape, TapeIn};
@@ -67,23 +64,33 @@ pub trait OtherThreads {
     fn has_passed(&self, thread: u32, mark: u64) -> bool;
 }
 
-/// How far a thread may run, by how far the others are; `hint` says the decisions of a search for this one. `is_at_event`:
-/// it stands in front of its next event.
+/// What decides how far a thread may run, beside its tape.
+#[derive(Clone, Copy)]
+pub struct Surroundings<'a> {
+    /// How far the others are.
+    pub others: &'a dyn OtherThreads,
+    /// The decisions of a search for the thread.
+    pub hint: &'a dyn Fn(What) -> Option<u64>,
+    /// It stands in front of its next event.
+    pub is_at_event: bool,
+    /// The recording says all of the order of accesses to memory: the way between two events is one, and calls that
+    /// concern the thread alone have no moment.
+    pub says_all: bool,
+}
+
+/// How far a thread may run.
 ///
 /// # Errors
 /// A damaged trace.
-pub fn bound(
-    task: &mut Task,
-    others: &dyn OtherThreads,
-    hint: &dyn Fn(What) -> Option<u64>,
-    is_at_event: bool,
-) -> Result<Bound> {
+pub fn bound(task: &mut Task, around: Surroundings<'_>) -> Result<Bound> {
+    let Surroundings { others, hint, .. } = around;
     let (ticks, ops) = (task.ctx.ticks(), task.ctx.ops);
     let is_made = |thread, op| others.has_made(thread, op);
-    let next = task.tape.outline()?;
     let Tape::In(tape) = &mut task.tape else {
         return Ok(Bound::End);
     };
+    // Loads the notes in front of it.
+    let next = tape.upcoming()?;
     task.ctx.marks += pass_marks_of_event(&mut tape.late, others);
     while let Some(&note) = tape.notes.front() {
         match note {
@@ -121,6 +128,10 @@ pub fn bound(
                 ..
             } => {
                 let step = decided(tape, hint);
+                if ticks < tick && around.says_all {
+                    let at = tape.behind.1;
+                    return Ok(Bound::Tick { ticks: tick, at });
+                }
                 if ticks < tick {
                     let moment = hint(What::Moment(tape.moments));
                     return Ok(part(tape.behind, ticks, (tick, end), step, moment));
@@ -188,7 +199,7 @@ pub fn bound(
             task.slot
         )));
     }
-    if is_at_event {
+    if around.is_at_event {
         task.ctx.marks += pass_marks_of_event(&mut tape.notes, others);
     }
     let mut event = Bound::event_at(0);
@@ -218,27 +229,10 @@ pub fn bound(
             _ => Bound::End,
         });
     };
-    if let Some(Kind::Start(start)) = tape.peek_kind()?
-        && start.origin == Origin::Vfork
-    {
+    if next.begins_in_call {
         // It begins within a call of its parent's, which goes on as it.
         return Ok(Bound::event_at(0));
     }
-    // Only before a call, or at a position, can the thread wait for its turn.
-    let waits = next.syscall
-        || matches!(
-            tape.peek_kind()?,
-            Some(Kind::Signal(_) | Kind::Switch { .. })
-        );
-    let ends = match tape.peek_kind()? {
-        Some(Kind::End { how, .. }) => how != Ending::Killed,
-        Some(Kind::Exec(_)) => true,
-        _ => false,
-    };
-    let (changed, made) = match tape.peek_kind()? {
-        Some(Kind::Syscall(call)) => (found_a_change(call.nr, call.result), newborn(&call)),
-        _ => (false, None),
-    };
     let (behind, step) = (tape.behind, decided(tape, hint));
     let Bound::Event {
         begin, end, after, ..
@@ -246,11 +240,18 @@ pub fn bound(
     else {
         return Ok(event);
     };
+    if around.says_all && next.is_private && after.is_none() {
+        return Ok(Bound::event_at(0));
+    }
     let moment = hint(What::Moment(tape.moments));
-    if begin > 0 && ticks < next.ticks {
+    if around.says_all && ticks < next.ticks && !next.waits {
+        let (ticks, at) = (next.ticks, begin);
+        return Ok(Bound::Tick { ticks, at });
+    }
+    if begin > 0 && ticks < next.ticks && !around.says_all {
         match part(behind, ticks, (next.ticks, begin), step, moment) {
             // It comes to its event by itself.
-            Bound::Tick { ticks, .. } if waits && ticks == next.ticks => {}
+            Bound::Tick { ticks, .. } if next.waits && ticks == next.ticks => {}
             part => return Ok(part),
         }
     }
@@ -265,9 +266,9 @@ pub fn bound(
         begin,
         end,
         after,
-        ends,
-        changed,
-        made,
+        ends: next.ends,
+        changed: next.changed,
+        made: next.made,
     })
 }
 
@@ -307,19 +308,6 @@ fn pass_marks_of_event(notes: &mut VecDeque<Note>, others: &dyn OtherThreads) ->
 pub fn is_at_call(task: &Task) -> bool {
     const SYSCALL: [u8; 2] = [0x0f, 0x05];
     task.read(task.ctx.rip) == Ok(SYSCALL)
-}
-
-/// Whether a call with this result is one that compares a word with what its caller has seen there, and found
-/// another value (futex(2), `EAGAIN`).
-fn found_a_change(nr: u32, result: i64) -> bool {
-    i64::from(nr) == libc::SYS_futex && result == -i64::from(libc::EAGAIN)
-}
-
-/// The thread or process that a call has made: its index and its recorded id.
-fn newborn(call: &Syscall<'_>) -> Option<(u32, u32)> {
-    let makes = matches!(i64::from(call.nr), libc::SYS_clone | libc::SYS_clone3);
-    let id = u32::try_from(call.result).ok()?;
-    (makes && id > 0).then(|| (child_index(call.extra), id))
 }
 
 /// The decision for the way that the thread is on: one for a way before it, if that reaches so far.

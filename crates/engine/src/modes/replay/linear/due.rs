@@ -1,19 +1,23 @@
 //! The turns that are found: how far each thread may run and when it is due, and the exact schedule.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use relive_host::GuestAddr;
+use relive_trace::Recorder;
 
 use super::access_waits::{AccessStop, AccessWaits};
-use super::bound::{Bound, OtherThreads, bound, is_at_call};
+use super::bound::{Bound, OtherThreads, Surroundings, bound, is_at_call};
 use super::exact_turns::ExactTurns;
 use super::first_moments::FirstMoments;
 use super::hints::{Hints, What};
 use super::next_thread::{Due, circle};
 use super::own_outputs::OwnOutputs;
+use super::standing::{AllUnmet, Outlook, Standing, Unmet};
 use super::wanted::hints;
 use crate::failure::Result;
 use crate::machine::Machine;
+use crate::modes::replay::hook_state;
 use crate::tape::Tape;
 use crate::task::Task;
 
@@ -40,6 +44,9 @@ pub struct Linear {
     /// When threads began.
     first_moments: FirstMoments,
     outputs: OwnOutputs,
+    standing: Standing,
+    /// The recording says all of the order of accesses to memory.
+    says_all: bool,
 }
 
 impl Linear {
@@ -63,12 +70,15 @@ impl Linear {
             steps: BTreeMap::new(),
             first_moments: FirstMoments::default(),
             outputs: OwnOutputs::default(),
+            standing: Standing::default(),
+            says_all: hook_state::with(|s| s.trace.manifest().recorder == Recorder::Coherence),
         }))
     }
 
     /// Other decisions are followed from here on.
     pub fn follow(&mut self, hints: Hints) {
         self.hints = hints;
+        self.standing.forget();
     }
 
     /// A new program begins, with one thread.
@@ -78,6 +88,7 @@ impl Linear {
         self.waiting.clear();
         self.over.clear();
         self.steps.clear();
+        self.standing.forget();
     }
 
     /// The thread stands in front of its next event.
@@ -93,6 +104,7 @@ impl Linear {
     /// The thread has nothing left to do.
     pub fn is_over(&mut self, slot: u32) {
         self.over.insert(slot);
+        self.standing.changes(slot);
     }
 
     /// No thread is due: one in the circle has gone wrong before, most likely one that has come to its event without
@@ -106,6 +118,7 @@ impl Linear {
     /// The thread gives its turn up so many steps behind its last tick or event.
     pub fn leaves(&mut self, slot: u32, steps: u64) {
         self.steps.insert(slot, steps);
+        self.standing.changes(slot);
     }
 
     /// The tick from which on a thread waits for its operation `at` to be due, if a search has decided that.
@@ -120,6 +133,7 @@ impl Linear {
     /// No room for the schedule.
     pub fn turn(&mut self, slot: u32) -> Result<u64> {
         self.schedule.found(slot)?;
+        self.standing.changes(slot);
         Ok(self.steps.remove(&slot).unwrap_or(0))
     }
 
@@ -139,6 +153,66 @@ impl Linear {
         self.schedule
     }
 
+    /// When each thread is due, the running one with how far it may run. Threads are looked at again as far as that may
+    /// have changed.
+    ///
+    /// # Errors
+    /// A damaged trace.
+    pub fn all_dues(
+        &mut self,
+        tasks: &mut BTreeMap<u32, Box<Task>>,
+        mut running: Option<&mut Task>,
+    ) -> Result<(BTreeMap<u32, Due>, Option<Bound>)> {
+        loop {
+            let there = ThreadsSeen::of(tasks, running.as_deref(), &self.seen);
+            let stale = self.standing.stale(tasks.keys(), &there);
+            let mut passed = 0;
+            for slot in stale {
+                let Some(mut task) = tasks.remove(&slot) else {
+                    continue;
+                };
+                passed -= task.ctx.marks as i64;
+                let outlook = self.outlook(&mut task, tasks, running.as_deref());
+                passed += task.ctx.marks as i64;
+                tasks.insert(slot, task);
+                self.standing.is_due(slot, outlook?.1);
+            }
+            let mut own = None;
+            if let Some(task) = running.as_deref_mut() {
+                passed -= task.ctx.marks as i64;
+                let (bound, due) = self.due(task, tasks, None)?;
+                passed += task.ctx.marks as i64;
+                own = Some((bound, (task.slot, due)));
+            }
+            // A thread that stands where it made marks has passed them once it is looked at: one that was looked at
+            // before may wait for them.
+            if passed == 0 {
+                let dues = self.standing.dues(own.map(|(_, due)| due));
+                return Ok((dues, own.map(|(bound, _)| bound)));
+            }
+        }
+    }
+
+    /// The running thread is the first, by these dues.
+    pub fn leads(&mut self, slot: u32, dues: &BTreeMap<u32, Due>) {
+        self.standing.leads(slot, dues);
+    }
+
+    /// How far the running thread may go without a look at the others, if it may.
+    ///
+    /// # Errors
+    /// A damaged trace.
+    pub fn leads_on(
+        &mut self,
+        task: &mut Task,
+        others: &BTreeMap<u32, Box<Task>>,
+    ) -> Result<Option<Bound>> {
+        let (bound, due) = self.due(task, others, None)?;
+        let done = (task.ctx.ops, task.ctx.marks);
+        let leads = self.standing.still_leads(others.len(), done, due);
+        Ok(leads.then_some(bound))
+    }
+
     /// How far a thread may run, and when it is due: the first of all threads goes first.
     ///
     /// # Errors
@@ -149,15 +223,33 @@ impl Linear {
         others: &BTreeMap<u32, Box<Task>>,
         running: Option<&Task>,
     ) -> Result<(Bound, Due)> {
+        let (bound, outlook) = self.outlook(task, others, running)?;
+        Ok((bound, outlook.due))
+    }
+
+    /// The same, and what may change it while the thread stands.
+    fn outlook(
+        &mut self,
+        task: &mut Task,
+        others: &BTreeMap<u32, Box<Task>>,
+        running: Option<&Task>,
+    ) -> Result<(Bound, Outlook)> {
         let slot = task.slot;
         self.seen.insert(slot);
-        let far = self.bound(task, others, running)?;
+        let (far, unmet) = self.bound(task, others, running)?;
+        let is_ordered = self.hints.orders(task.process.index).next().is_some();
+        let outlook = |due, hangs_on_outputs| Outlook {
+            due,
+            unmet,
+            is_volatile: is_ordered || hangs_on_outputs,
+        };
         let far = match self.access_stop(task, others, running, far)? {
             Ok(far) => far,
-            Err(due) => return Ok((far, due)),
+            Err(due) => return Ok((far, outlook(due, true))),
         };
         let (process, thread) = (task.process.index, task.index);
         let hint = |what| self.hints.at(process, thread, what);
+        let mut hangs_on_outputs = false;
         let due = match far {
             _ if self.over.contains(&slot) => Due::Never,
             Bound::Tick { at, .. } | Bound::Step { at, .. } => Due::At(at),
@@ -201,6 +293,7 @@ impl Linear {
                     Some(_) => None,
                     None => self.outputs.before(task)?,
                 };
+                hangs_on_outputs = output.is_some();
                 let output = output.map(|thread| slot_of(others, running, process, thread));
                 match after.or(output) {
                     Some(after) => Due::After(after, at),
@@ -217,26 +310,28 @@ impl Linear {
             Bound::Event { begin, .. } => Due::At(begin),
             Bound::End => Due::At(u64::MAX),
         };
-        Ok((far, due))
+        Ok((far, outlook(due, hangs_on_outputs)))
     }
 
-    /// How far a thread may run by its tape.
+    /// How far a thread may run by its tape, and what others have not done yet.
     fn bound(
         &self,
         task: &mut Task,
         others: &BTreeMap<u32, Box<Task>>,
         running: Option<&Task>,
-    ) -> Result<Bound> {
-        let there = ThreadsSeen {
-            others,
-            running,
-            seen: &self.seen,
-        };
+    ) -> Result<(Bound, AllUnmet)> {
+        let there = ThreadsSeen::of(others, running, &self.seen);
         let (process, thread) = (task.process.index, task.index);
         let hint = |what| self.hints.at(process, thread, what);
         // One that is over may stand in front of the event of its first turn.
         let is_at_event = self.waiting.contains(&task.slot) || self.over.contains(&task.slot);
-        bound(task, &there, &hint, is_at_event)
+        let around = Surroundings {
+            others: &there,
+            hint: &hint,
+            is_at_event,
+            says_all: self.says_all,
+        };
+        Ok((bound(task, around)?, there.unmet.into_inner()))
     }
 
     /// How far a thread may run before an access that is ordered, or when it is due.
@@ -309,27 +404,50 @@ struct ThreadsSeen<'a> {
     others: &'a BTreeMap<u32, Box<Task>>,
     running: Option<&'a Task>,
     seen: &'a BTreeSet<u32>,
+    /// What has been asked for, and not been done.
+    unmet: RefCell<AllUnmet>,
 }
 
-impl ThreadsSeen<'_> {
+impl<'a> ThreadsSeen<'a> {
+    fn of(
+        others: &'a BTreeMap<u32, Box<Task>>,
+        running: Option<&'a Task>,
+        seen: &'a BTreeSet<u32>,
+    ) -> Self {
+        Self {
+            others,
+            running,
+            seen,
+            unmet: RefCell::default(),
+        }
+    }
+
     /// Whether it is so of a thread; of one that has ended with all that it did.
-    fn is(&self, thread: u32, so: impl FnOnce(&Task) -> bool) -> bool {
+    fn is(&self, unmet: Unmet, thread: u32, so: impl FnOnce(&Task) -> bool) -> bool {
         let there = self.others.get(&thread).map(|task| &**task);
         let runs = self.running.filter(|task| task.slot == thread);
-        match there.or(runs) {
+        let is = match there.or(runs) {
             Some(task) => so(task),
             None => self.seen.contains(&thread),
+        };
+        if !is {
+            self.unmet.borrow_mut().push(unmet);
         }
+        is
     }
 }
 
 impl OtherThreads for ThreadsSeen<'_> {
     fn has_made(&self, thread: u32, op: u64) -> bool {
-        self.is(thread, |task| task.ctx.ops >= op)
+        self.is(Unmet::Operation(thread, op), thread, |task| {
+            task.ctx.ops >= op
+        })
     }
 
     fn has_passed(&self, thread: u32, mark: u64) -> bool {
-        self.is(thread, |task| mark != 0 && task.ctx.marks >= mark)
+        self.is(Unmet::Mark(thread, mark), thread, |task| {
+            mark != 0 && task.ctx.marks >= mark
+        })
     }
 }
 

@@ -20,5 +20,6 @@ mod next_thread;
 mod own_outputs;
 pub mod path;
 pub mod search;
+mod standing;
 mod turned_races;
 pub mod wanted;

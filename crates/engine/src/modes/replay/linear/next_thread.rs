@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use smallvec::SmallVec;
+
 /// When a thread goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Due {
@@ -17,41 +19,82 @@ pub enum Due {
     Never,
 }
 
-/// The thread that goes on first. One for which others wait is due when they are.
-pub fn first(dues: &BTreeMap<u32, Due>) -> Option<u32> {
-    let mut at: BTreeMap<u32, u64> = BTreeMap::new();
-    for (&slot, &due) in dues {
-        match due {
-            Due::At(moment) | Due::NotBefore(moment) | Due::Ahead(_, moment) => {
-                let there = at.entry(slot).or_insert(moment);
-                *there = moment.min(*there);
-            }
-            Due::After(thread, moment) => {
-                let mut awaited = thread;
-                // Each thread is passed once at most, or they wait for each other.
-                for _ in 0..dues.len() {
-                    match dues.get(&awaited) {
-                        Some(Due::After(next, _)) => awaited = *next,
-                        Some(Due::At(_) | Due::Ahead(..)) => {
-                            let there = at.entry(awaited).or_insert(moment);
-                            *there = moment.min(*there);
-                            break;
-                        }
-                        _ => break,
+/// When threads are due, by their slots: those that go on by themselves, each with the moments of those that wait for it.
+fn moments(dues: &BTreeMap<u32, Due>) -> SmallVec<[(u32, u64); 16]> {
+    let by_itself = |(&slot, &due): (&u32, &Due)| match due {
+        Due::At(moment) | Due::NotBefore(moment) | Due::Ahead(_, moment) => Some((slot, moment)),
+        Due::After(..) | Due::Never => None,
+    };
+    let mut all: SmallVec<[(u32, u64); 16]> = dues.iter().filter_map(by_itself).collect();
+    for &due in dues.values() {
+        let Due::After(mut awaited, moment) = due else {
+            continue;
+        };
+        // Each thread is passed once at most, or they wait for each other.
+        for _ in 0..dues.len() {
+            match dues.get(&awaited) {
+                Some(Due::After(next, _)) => awaited = *next,
+                Some(Due::At(_) | Due::Ahead(..)) => {
+                    if let Ok(at) = all.binary_search_by_key(&awaited, |&(slot, _)| slot) {
+                        all[at].1 = moment.min(all[at].1);
                     }
+                    break;
                 }
+                _ => break,
             }
-            Due::Never => {}
         }
     }
-    let first = at.into_iter().min_by_key(|&(slot, moment)| (moment, slot));
-    let (first, _) = first?;
+    all
+}
+
+/// The thread that goes on first. One for which others wait is due when they are.
+pub fn first(dues: &BTreeMap<u32, Due>) -> Option<u32> {
+    let at = moments(dues).into_iter();
+    let (first, _) = at.min_by_key(|&(slot, moment)| (moment, slot))?;
     // Two that are ahead of each other go in the order of their moments.
     let ahead = dues
         .iter()
         .find(|(_, due)| matches!(due, Due::Ahead(other, _) if *other == first));
     let is_ahead = matches!(dues.get(&first), Some(Due::Ahead(..)));
     Some(ahead.filter(|_| !is_ahead).map_or(first, |(&slot, _)| slot))
+}
+
+/// How long a thread is the first, as long as nothing changes for the others.
+pub struct Lead {
+    slot: u32,
+    /// When others wait for it.
+    awaited_at: u64,
+    /// The first of the others.
+    next: Option<(u64, u32)>,
+}
+
+impl Lead {
+    /// Of a thread that is due at a moment; `None`: the dues of others are not that simple.
+    pub fn of(slot: u32, dues: &BTreeMap<u32, Due>) -> Option<Self> {
+        if dues.values().any(|due| matches!(due, Due::Ahead(..))) {
+            return None;
+        }
+        let mut dues = dues.clone();
+        dues.insert(slot, Due::At(u64::MAX));
+        let (own, others): (Vec<_>, Vec<_>) = moments(&dues).into_iter().partition(|d| d.0 == slot);
+        let next = others.into_iter().map(|(slot, moment)| (moment, slot));
+        Some(Self {
+            slot,
+            awaited_at: own.first()?.1,
+            next: next.min(),
+        })
+    }
+
+    /// Whether the thread is the first if it is due then.
+    pub fn keeps(&self, due: Due) -> bool {
+        match due {
+            Due::At(moment) => {
+                let own = (moment.min(self.awaited_at), self.slot);
+                self.next.is_none_or(|next| own < next)
+            }
+            _ => false,
+        }
+    }
 }
 
 /// Threads that wait for each other.
@@ -123,6 +166,34 @@ mod tests {
         assert_eq!(goes_first(&dues), Some(0));
         let dues = [(0, Due::Ahead(1, 5)), (1, Due::Ahead(0, 4))];
         assert_eq!(goes_first(&dues), Some(1));
+    }
+
+    /// Whether the lead of thread 1 agrees with the order of all, for each moment at which it may be due.
+    #[test]
+    fn a_thread_leads_as_long_as_it_is_the_first() {
+        let others: [&[(u32, Due)]; 5] = [
+            &[(0, Due::At(5)), (2, Due::At(3))],
+            &[(0, Due::At(5)), (2, Due::After(1, 4))],
+            &[
+                (0, Due::After(2, 2)),
+                (2, Due::After(1, 4)),
+                (3, Due::At(3)),
+            ],
+            &[(0, Due::Never), (2, Due::NotBefore(6))],
+            &[(0, Due::After(7, 1))],
+        ];
+        for others in others {
+            for moment in 0..9 {
+                let mut dues: BTreeMap<u32, Due> = others.iter().copied().collect();
+                dues.insert(1, Due::At(4));
+                let lead = Lead::of(1, &dues).expect("none is ahead");
+                dues.insert(1, Due::At(moment));
+                let is_first = first(&dues) == Some(1);
+                assert_eq!(lead.keeps(Due::At(moment)), is_first, "{dues:?}");
+            }
+        }
+        let dues = [(0, Due::Ahead(1, 9)), (1, Due::At(2))];
+        assert!(Lead::of(1, &dues.into_iter().collect()).is_none());
     }
 
     #[test]

@@ -25,10 +25,7 @@ impl OwnOutputs {
         let Tape::In(tape) = &mut task.tape else {
             return Ok(None);
         };
-        let Some(Kind::Syscall(call)) = tape.peek_kind()? else {
-            return Ok(None);
-        };
-        let Some(order) = call.order.filter(|_| call.stream != 0) else {
+        let Some(order) = tape.upcoming()?.and_then(|next| next.output) else {
             return Ok(None);
         };
         let done = hook_state::outputs_made();
