@@ -35,6 +35,15 @@ pub enum Ordered {
     Wait,
 }
 
+/// What a thread does at a `pause`, behind which a tick is counted in any case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AtPause {
+    /// It leaves by [`crate::Stop::Pause`]: another thread may take its turn.
+    Leave,
+    /// It goes on.
+    GoOn,
+}
+
 /// Options of a [`crate::Translator`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -56,6 +65,8 @@ pub struct Options {
     /// Landings check by `loop` whether they are meant: one operation for AMD's processors, seven
     /// for Intel's.
     pub loops: bool,
+    /// What a thread does at a `pause`.
+    pub at_pause: AtPause,
     /// The treatment of ordered instructions.
     pub order: Ordered,
     /// Plain accesses that are treated like ordered instructions.
@@ -78,6 +89,7 @@ impl Default for Options {
             pairs: Pairs::Large,
             short_blocks: cpu::is_intel(),
             loops: !cpu::is_intel(),
+            at_pause: AtPause::Leave,
             order: Ordered::Off,
             sites: Sites::default(),
             neighbours: false,

@@ -154,6 +154,7 @@ impl Translator {
             neighbours: &mut self.neighbours,
             has_site: false,
             pairs: self.pairs,
+            at_pause: self.options.at_pause,
             hashed: hashed.then_some(&self.hashed_sites),
             misled: self.options.loops.then_some(&self.misled),
         };

@@ -94,6 +94,7 @@ impl Translator {
             options.pairs as u64,
             options.short_blocks.into(),
             options.loops.into(),
+            options.at_pause as u64,
         ] {
             build.extend_from_slice(&word.to_le_bytes());
         }

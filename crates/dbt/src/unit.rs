@@ -14,6 +14,7 @@ use crate::flags::{self, DeadFlags};
 use crate::looks::{Looks, Rounds};
 use crate::marks::{Mark, Undo};
 use crate::neighbours::Neighbours;
+use crate::options::AtPause;
 
 /// Whether the fragment goes on behind an instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,6 +54,8 @@ pub(crate) struct Unit<'t> {
     pub(crate) has_site: bool,
     /// Whether calls and returns are paired.
     pub(crate) pairs: bool,
+    /// What a thread does at a `pause`.
+    pub(crate) at_pause: AtPause,
     /// If the hashed table is mapped: the branches in low code that use it.
     pub(crate) hashed: Option<&'t AddrMap<()>>,
     /// If landings check by `loop` whether they are meant: those that were not.

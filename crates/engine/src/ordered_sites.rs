@@ -3,11 +3,13 @@
 //! and a wrong one orders nothing or too much.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use relive_dbt::Sites;
 use relive_trace::{Manifest, Recorder};
 
+use crate::failure::{Failure, Result};
 use crate::section::{Section, Shareable};
 use crate::shm::Shm;
 
@@ -25,7 +27,8 @@ pub struct OrderedSites {
     near: AtomicU32,
     /// Not 0: memory is ordered by its lines, and no instruction is an operation.
     lines: AtomicU32,
-    _room: AtomicU32,
+    /// Not 0: threads ran at the same time.
+    together: AtomicU32,
     learnt: AtomicU32,
     keys: [AtomicU64; MOST],
     /// Not 0: an instruction at the site of the same index was translated.
@@ -109,9 +112,26 @@ pub fn give(shm: &Shm, manifest: &Manifest) {
     sites.give(&manifest.sites);
 }
 
+/// Supervisors of replays: how the threads ran in the recording in this folder, whether the turns of its threads have been
+/// found or not; before a process runs.
+///
+/// # Errors
+/// It is no recording.
+pub fn tell_turns(shm: &Shm, recording: &Path) -> Result<()> {
+    let manifest = Manifest::read(recording).map_err(Failure::setup)?;
+    let together = u32::from(!manifest.recorder.is_serial());
+    SITES.of(shm).together.store(together, Ordering::Relaxed);
+    Ok(())
+}
+
 /// Whether signals that find an action are operations.
 pub fn has_signals(shm: Option<&Shm>) -> bool {
     shm.is_some_and(|shm| SITES.of(shm).signals.load(Ordering::Relaxed) != 0)
+}
+
+/// Whether threads took turns where they were recorded, so that translations of the recorder do for a replay.
+pub fn took_turns(shm: Option<&Shm>) -> bool {
+    shm.is_none_or(|shm| SITES.of(shm).together.load(Ordering::Relaxed) == 0)
 }
 
 /// Whether instructions are operations: not where memory is ordered by its lines.

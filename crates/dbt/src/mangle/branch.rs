@@ -84,6 +84,11 @@ pub(crate) fn fall_through(unit: &mut Unit<'_>, pc: u64) {
     link(unit, Opcode::Jmp, pc, false);
 }
 
+/// Counts a tick and goes on at `pc`, which no branch leads to.
+pub(super) fn tick(unit: &mut Unit<'_>, pc: u64) {
+    link(unit, Opcode::Jmp, pc, true);
+}
+
 fn is_backward(insn: &Insn) -> bool {
     insn.iced.near_branch_target() <= insn.pc()
 }

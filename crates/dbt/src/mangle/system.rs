@@ -3,7 +3,7 @@
 use relive_host::context::{EXIT_TOLD, off};
 use relive_host::layout::is_low;
 
-use super::branch::fall_through;
+use super::branch::{fall_through, tick};
 use crate::behind::SYSCALL_BYTES;
 use crate::classify::Class;
 use crate::decode::Insn;
@@ -11,6 +11,7 @@ use crate::emit::{EXIT_BYTES, RCX, RSP, STORE_IMM_BYTES};
 use crate::exit::{Exit, ExitKind};
 use crate::instr_op::InstrOp;
 use crate::marks::Undo;
+use crate::options::AtPause;
 use crate::unit::{Flow, Unit};
 
 /// Names of refused cases that are no opcode of their own; the others follow them.
@@ -68,10 +69,15 @@ fn call(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
     Flow::End
 }
 
-/// The host counts the tick, and goes on behind the exit.
+/// The thread goes on behind its tick by itself, or the host counts the tick and goes on behind the exit.
 fn pause(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
     if unit.step {
         unit.leave(Exit::new(ExitKind::Pause, unit.frag, insn.next()));
+        return Flow::End;
+    }
+    if unit.at_pause == AtPause::GoOn {
+        unit.asm.bytes(insn.bytes());
+        tick(unit, insn.next());
         return Flow::End;
     }
     let dead = unit.dead_flags(insn.next());

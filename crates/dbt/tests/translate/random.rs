@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction};
 use proptest::prelude::*;
 use proptest::test_runner::Config;
-use relive_dbt::{Access, Stop, Watched, accesses};
+use relive_dbt::{Access, AtPause, Options, Stop, Watched, accesses};
 
 use super::guest::*;
 use super::program::{END_BYTES, Item, build, programs};
@@ -65,7 +65,14 @@ impl Case<'_> {
     }
 
     fn guest(&self, max_insns: u32) -> Guest {
-        let mut guest = Guest::new(max_insns);
+        let at_pause = match self.seed % 2 {
+            0 => AtPause::Leave,
+            _ => AtPause::GoOn,
+        };
+        let mut guest = Guest::with(Options {
+            at_pause,
+            ..options(max_insns)
+        });
         guest.load(self.base, self.code);
         first_state(self.seed, &mut guest).restore(&mut guest);
         guest

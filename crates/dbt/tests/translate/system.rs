@@ -1,7 +1,7 @@
 //! Instructions that stop, and processor state that must not leak or change.
 
 use iced_x86::code_asm::*;
-use relive_dbt::{GeneralProtection, InstrOp, Stop, TrapKind, Width};
+use relive_dbt::{AtPause, GeneralProtection, InstrOp, Options, Stop, TrapKind, Width};
 use relive_host::{GuestAddr, Reg};
 
 use super::guest::*;
@@ -215,6 +215,26 @@ fn pause_counts_and_stops() {
         }
     );
     assert_eq!(guest.ctx.ticks(), 2);
+}
+
+#[test]
+fn pause_counts_and_goes_on() {
+    let mut guest = Guest::with(Options {
+        at_pause: AtPause::GoOn,
+        ..options(64)
+    });
+    guest.load(LOW_CODE, b"\xf3\x90\xf3\x90\xf3\x90\x0f\x05");
+    guest.ctx.grant(2);
+    assert_eq!(
+        guest.run(),
+        Stop::Budget {
+            pc: GuestAddr(LOW_CODE + 4)
+        }
+    );
+    assert_eq!(guest.ctx.ticks(), 2);
+    guest.ctx.grant(PLENTY);
+    guest.expect_syscall();
+    assert_eq!(guest.ctx.ticks(), 3);
 }
 
 #[test]

@@ -100,6 +100,7 @@ fn begin(boot: Boot, lifted: Lifted) -> Result<Infallible> {
     let mode = modes::choose(boot.mode, shm, start)?;
     let traits = mode.traits();
     options.together = traits.together;
+    options.at_pause = traits.at_pause;
     options.order = traits.operations;
     if traits.operations != Ordered::Off {
         options.sites = ordered_sites::of(shm.as_ref());

@@ -29,7 +29,7 @@ pub use outcomes::{Begun, Outcomes, Reading};
 pub use signals::Signals;
 pub use turns::Turns;
 
-use relive_dbt::Ordered;
+use relive_dbt::{AtPause, Ordered};
 use relive_host::reading::Use;
 use serde::{Deserialize, Serialize};
 
@@ -77,6 +77,8 @@ pub struct ModeTraits {
     pub keeps: bool,
     /// The routine that translated code calls for readings of clocks.
     pub clocks: Use,
+    /// What a thread does at a `pause`: where threads take turns, [`Turns::pause`].
+    pub at_pause: AtPause,
     /// The treatment of instructions that order threads: atomic ones.
     pub operations: Ordered,
 }

@@ -3,7 +3,7 @@
 //! Logs: nothing. Exact: nothing is replayed. Lock order: process state, then memory. It has no order
 //! of its own, so the engine's own state must bear threads that run at the same time.
 
-use relive_dbt::Ordered;
+use relive_dbt::{AtPause, Ordered};
 use relive_host::context::PLENTY;
 use relive_host::reading::Use;
 use relive_host::sys;
@@ -41,6 +41,7 @@ impl Mode for Run {
             checkpoints: false,
             keeps: false,
             clocks: Use::Live,
+            at_pause: AtPause::GoOn,
             operations: Ordered::Off,
         }
     }

@@ -142,6 +142,7 @@ pub fn replay_into(
         let next = &shm.header().next_order;
         next.store(excerpt.output_from(excerpt.order), Ordering::Release);
     }
+    ordered_sites::tell_turns(&shm, &path)?;
     if exact.is_some() || options.parallel {
         ordered_sites::give(&shm, &manifest);
     }

@@ -3,7 +3,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use relive_dbt::Ordered;
+use relive_dbt::{AtPause, Ordered};
 use relive_host::reading::Use;
 use relive_host::signal::{KernelAction, Mask};
 use relive_trace::{Kind, TapeId};
@@ -155,6 +155,7 @@ impl Mode for Fake {
             checkpoints: false,
             keeps: self.state().keeps,
             clocks: Use::Live,
+            at_pause: AtPause::Leave,
             operations: Ordered::Off,
         }
     }

@@ -143,6 +143,7 @@ impl ReplayProcess {
         crate::sections::place();
         let (shm, descriptor) = Shm::create()?;
         CONCURRENCY.of(&shm).begin();
+        ordered_sites::tell_turns(&shm, trace)?;
         if let Some(manifest) = ordered {
             ordered_sites::give(&shm, manifest);
         }

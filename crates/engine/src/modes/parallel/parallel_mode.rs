@@ -3,7 +3,7 @@
 
 use std::sync::atomic::Ordering;
 
-use relive_dbt::Ordered;
+use relive_dbt::{AtPause, Ordered};
 use relive_host::reading::Use;
 use relive_trace::{Kind, TapeId};
 
@@ -71,6 +71,7 @@ impl Mode for Parallel {
             checkpoints: false,
             keeps: false,
             clocks: Use::Replay,
+            at_pause: AtPause::GoOn,
             operations: Ordered::Wait,
         }
     }

@@ -1,6 +1,6 @@
 //! The mode of a replaying process. Must never ask the kernel for an outcome.
 
-use relive_dbt::Ordered;
+use relive_dbt::{AtPause, Ordered};
 use relive_host::reading::Use;
 use relive_host::signal::{KernelAction, Mask};
 use relive_trace::{Bare, Kind, TapeId};
@@ -78,6 +78,10 @@ impl Mode for Replay {
             checkpoints: false,
             keeps: false,
             clocks: Use::Replay,
+            at_pause: match ordered_sites::took_turns(crate::shm::shared()) {
+                true => AtPause::Leave,
+                false => AtPause::GoOn,
+            },
             operations: match wanted::is_wanted()
                 && ordered_sites::has_instructions(crate::shm::shared())
             {

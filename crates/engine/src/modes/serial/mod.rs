@@ -31,7 +31,7 @@ mod taking_over;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use relive_dbt::Ordered;
+use relive_dbt::{AtPause, Ordered};
 use relive_host::reading::Use;
 use relive_sched::{Fair, Flip, Flipping, Policy, Sampling, Seed};
 use relive_trace::TapeId;
@@ -179,6 +179,7 @@ impl Mode for Serial {
             checkpoints: self.checkpoints.is_some(),
             keeps: true,
             clocks: Use::Record,
+            at_pause: AtPause::Leave,
             operations: Ordered::Off,
         }
     }

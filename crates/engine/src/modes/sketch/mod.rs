@@ -21,7 +21,7 @@ use std::cell::Cell;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use relive_dbt::Ordered;
+use relive_dbt::{AtPause, Ordered};
 use relive_host::order;
 use relive_host::reading::Use;
 use relive_trace::{Kind, input_sum};
@@ -105,6 +105,7 @@ impl Mode for Sketch {
             checkpoints: false,
             keeps: true,
             clocks: Use::Record,
+            at_pause: AtPause::GoOn,
             operations: match self.lines {
                 Some(_) => Ordered::Off,
                 None => Ordered::Record,
