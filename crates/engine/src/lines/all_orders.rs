@@ -8,6 +8,11 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::select;
+use proptest::test_runner::Config;
+
 use super::{ClaimStep, Directory, Holder, Mark};
 
 /// An access: lines, each with whether it is written.
@@ -36,6 +41,10 @@ enum ClaimantAt {
     Looks(u32, Mark),
     /// It sleeps.
     Sleeps(u32),
+    /// It is at rest in a call, and looks whether it has been asked.
+    Calls(Mark),
+    /// It is at rest in a call.
+    InCall,
     /// It has all lines.
     Granted,
     /// It has made its access, and looks whether it has been asked.
@@ -52,6 +61,7 @@ struct Claimant {
     story: Story,
     next: usize,
     at: ClaimantAt,
+    gets_on: bool,
     entries: Vec<StoryEntry>,
     /// So much of each thread comes before what it does next.
     clock: Vec<usize>,
@@ -78,6 +88,7 @@ impl ModelOfLines {
                 story,
                 next: 0,
                 at: ClaimantAt::Asks,
+                gets_on: true,
                 entries: Vec::new(),
                 clock: vec![0; stories.len()],
                 marks: Vec::new(),
@@ -98,6 +109,7 @@ impl ModelOfLines {
             thread.holder.goes_on();
             thread.holder.looks_at_own();
             (thread.next, thread.at) = (0, ClaimantAt::Asks);
+            thread.gets_on = true;
             thread.entries.clear();
             thread.marks.clear();
             thread.clock.fill(0);
@@ -145,12 +157,48 @@ impl ModelOfLines {
         let index = me as u32;
         let thread = &self.threads[me];
         self.threads[me].at = match thread.at {
+            ClaimantAt::Asks if thread.story[thread.next].is_empty() => {
+                let mark = self.mark(me);
+                self.threads[me].holder.rests(mark);
+                ClaimantAt::Calls(mark)
+            }
+            ClaimantAt::Calls(mark) => {
+                if thread.holder.has_been_asked() {
+                    self.directory.answer(index, mark);
+                }
+                ClaimantAt::InCall
+            }
+            ClaimantAt::InCall => {
+                thread.holder.goes_on();
+                let thread = &mut self.threads[me];
+                thread.next += 1;
+                match thread.next == thread.story.len() {
+                    true => ClaimantAt::Ends,
+                    false => ClaimantAt::Asks,
+                }
+            }
+            // Its code finds that it is asked, in front of an access that it may make.
+            ClaimantAt::Asks
+                if thread.holder.has_been_asked()
+                    && thread.gets_on
+                    && thread.story[thread.next]
+                        .iter()
+                        .all(|&(line, writes)| thread.holder.table.permits(line, writes)) =>
+            {
+                let mark = self.mark(me);
+                self.directory.answer(index, mark);
+                ClaimantAt::Asks
+            }
             ClaimantAt::Asks => match self.directory.claim(index, thread.story[thread.next]) {
                 ClaimStep::Done(behind) => {
                     self.come_behind(me, &behind);
+                    self.threads[me].gets_on = false;
                     ClaimantAt::Granted
                 }
-                ClaimStep::Waits(_, since) => ClaimantAt::Rests(since),
+                ClaimStep::Waits(_, since) => {
+                    self.threads[me].gets_on = false;
+                    ClaimantAt::Rests(since)
+                }
             },
             ClaimantAt::Rests(since) => {
                 let mark = self.mark(me);
@@ -172,6 +220,8 @@ impl ModelOfLines {
                 ClaimantAt::Made
             }
             ClaimantAt::Made => {
+                self.threads[me].gets_on = true;
+                let thread = &self.threads[me];
                 if thread.holder.has_been_asked() {
                     let mark = self.mark(me);
                     self.directory.answer(index, mark);
@@ -234,7 +284,7 @@ impl ModelOfLines {
             let at = std::mem::discriminant(&thread.at);
             (at, since, thread.next, lines, &thread.clock).hash(&mut hasher);
             (thread.holder.has_been_asked(), &thread.marks).hash(&mut hasher);
-            thread.entries.len().hash(&mut hasher);
+            (thread.entries.len(), thread.gets_on).hash(&mut hasher);
         }
         self.directory.waits().hash(&mut hasher);
         hasher.finish()
@@ -300,6 +350,20 @@ fn all_orders(stories: &[Story]) -> usize {
     }
 }
 
+/// Runs threads in one order, drawn by these numbers.
+fn one_order(stories: &[Story], picks: &[u8]) {
+    let mut model = ModelOfLines::new(stories);
+    for &pick in picks {
+        let able: Vec<usize> = (0..stories.len()).filter(|t| model.can_step(*t)).collect();
+        if able.is_empty() {
+            let ended = model.threads.iter().all(|t| t.at == ClaimantAt::Ended);
+            assert!(ended, "threads wait for each other");
+            return;
+        }
+        model.step(able[usize::from(pick) % able.len()]);
+    }
+}
+
 // Lines of two blocks, and two of one block.
 const R0: Wants = &[(0, false)];
 const W0: Wants = &[(0, true)];
@@ -308,6 +372,8 @@ const W1: Wants = &[(1, true)];
 const R64: Wants = &[(64, false)];
 const W64: Wants = &[(64, true)];
 const BOTH: Wants = &[(0, true), (64, true)];
+/// No access: a call, in which the thread is at rest.
+const CALL: Wants = &[];
 const PAIR: Wants = &[(0, true), (1, true)];
 
 #[test]
@@ -358,4 +424,22 @@ fn a_writer_that_waits_comes_before_those_who_read_again() {
     let mark = model.mark(2);
     model.directory.answer(2, mark);
     assert!(claims(&mut model, 0, R0) && claims(&mut model, 1, R0));
+}
+
+#[test]
+fn a_reader_comes_behind_the_writer_of_a_line_that_went_on_to_a_thread_at_rest() {
+    assert!(all_orders(&[&[R0], &[W0, R0], &[W1]]) > 100);
+}
+
+proptest! {
+    #![proptest_config(Config { cases: 2000, failure_persistence: None, ..Config::default() })]
+
+    #[test]
+    fn any_threads_in_any_order(
+        stories in vec(vec(select(&[R0, W0, R1, W1, R64, W64, PAIR, BOTH, CALL][..]), 1..6), 2..5),
+        picks in vec(any::<u8>(), 400),
+    ) {
+        let stories: Vec<Story> = stories.into_iter().map(|s| &*s.leak()).collect();
+        one_order(&stories, &picks);
+    }
 }

@@ -271,7 +271,7 @@ impl Directory {
         if let Some(writer) = self.waiting_writer(line).filter(|_| !writes) {
             return Some(writer);
         }
-        let mut taken = false;
+        let (mut taken, mut whole) = (false, writes);
         for other in (0..self.threads.len()).filter(|other| *other != mine) {
             let state = &self.threads[other];
             if !conflicts(state.table().get(line), writes) {
@@ -288,12 +288,12 @@ impl Directory {
                 }
                 return Some(other);
             };
-            self.hand_over(other, mine, line, writes, mark);
+            whole |= self.hand_over(other, mine, line, writes, mark);
             self.take_along(Some((other, mark)), mine, line, writes);
             self.threads[other].holder.let_go();
             taken = true;
         }
-        self.grant(mine, line, writes);
+        self.grant(mine, line, whole);
         if !taken {
             self.take_along(None, mine, line, writes);
         }
@@ -307,13 +307,18 @@ impl Directory {
         threads.position(|state| state.waits_to_write == Some(line))
     }
 
-    /// One thread gives a line up at its mark, for another one; the table of the first may be changed.
-    fn hand_over(&mut self, from: usize, to: usize, line: u32, writes: bool, mark: Mark) {
+    /// One thread gives a line up at its mark, for another one; the table of the first may be changed. Whether it has
+    /// given it up as a whole, and the other one may write it.
+    ///
+    /// A line that is only read from here on has one last writer, for all readers that come later. It is not the first
+    /// thread where that has got the line since its mark: what it comes behind then it says behind the mark.
+    fn hand_over(&mut self, from: usize, to: usize, line: u32, writes: bool, mark: Mark) -> bool {
         let table = self.threads[from].table();
         let wrote = table.permits(line, true);
-        table.set(line, if writes { 0 } else { READ });
+        let whole = writes || wrote && !self.threads[from].behind.is_empty();
+        table.set(line, if whole { 0 } else { READ });
         let thread = self.threads[from].thread();
-        if wrote && !writes {
+        if wrote && !whole {
             self.writers.set(line, thread, mark);
         }
         // What the first one has got since its mark it has not come behind yet.
@@ -322,6 +327,7 @@ impl Directory {
             self.threads[to].comes_behind(thread, mark);
         }
         self.threads[to].comes_behind(thread, mark);
+        whole
     }
 
     /// A line that no other thread has in a way that conflicts is a thread's.
@@ -380,12 +386,13 @@ impl Directory {
             .zip(first..)
             .filter(|(stays, _)| !**stays)
         {
+            let mut whole = writes;
             for &(place, mark) in &givers {
                 if conflicts(self.threads[place].table().get(other), writes) {
-                    self.hand_over(place, mine, other, writes, mark);
+                    whole |= self.hand_over(place, mine, other, writes, mark);
                 }
             }
-            self.grant(mine, other, writes);
+            self.grant(mine, other, whole);
         }
         let held = givers.iter().skip(usize::from(from.is_some()));
         held.for_each(|(place, _)| self.threads[*place].holder.let_go());
@@ -462,15 +469,15 @@ impl Directory {
         if !conflicts(permitted, ask.writes) {
             return;
         }
-        self.hand_over(mine, by, ask.line, ask.writes, mark);
+        let whole = self.hand_over(mine, by, ask.line, ask.writes, mark);
         // It has the line at once, or the next one to ask would not know of this thread. Where others read it, it
         // hears of them when it goes on with its claim, and keeps nothing before: two might wait for each other.
-        let writes = ask.writes && !self.is_read_beside(by, ask.line);
+        let writes = whole && !self.is_read_beside(by, ask.line);
         self.grant(by, ask.line, writes);
-        if writes == ask.writes {
+        if writes || !ask.writes {
             self.threads[by].pin(ask.line);
         }
-        self.take_along(Some((mine, mark)), by, ask.line, writes);
+        self.take_along(Some((mine, mark)), by, ask.line, writes && ask.writes);
         self.give_needed(mine, by, mark);
     }
 
@@ -482,8 +489,8 @@ impl Directory {
             let state = &self.threads[mine];
             let waits = !writes && self.waiting_writer(line).is_some();
             if conflicts(state.table().get(line), writes) && !state.has_pinned(line) && !waits {
-                self.hand_over(mine, by, line, writes, mark);
-                self.grant(by, line, writes && !self.is_read_beside(by, line));
+                let whole = self.hand_over(mine, by, line, writes, mark);
+                self.grant(by, line, whole && !self.is_read_beside(by, line));
             }
         }
         self.threads[by].needs = needs;

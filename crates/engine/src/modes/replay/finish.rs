@@ -52,6 +52,7 @@ pub fn finish(answer: &Answer, task: &mut Task, call: &Call, result: i64) -> Res
         let bytes = stream_output::gather(task, call, result as u64);
         let sum = bytes.as_deref().map(input_sum);
         if sum != Some(recorded) {
+            tracing::debug!(target: "syscall", "{call} of {:?}", bytes.as_deref().map(String::from_utf8_lossy));
             return Err(divergence(
                 task,
                 &format!("{call} = {result}"),

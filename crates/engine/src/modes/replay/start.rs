@@ -16,6 +16,7 @@ use super::images::first_processes::{self, ProcessImage};
 use super::linear::disagreement;
 use super::other_writers;
 use super::races::learning::Learning;
+use super::races::mark_check::MarkCheck;
 use super::session::Session;
 use super::stepper::process::Stepper;
 use super::stepper::stops::NoStops;
@@ -81,9 +82,14 @@ pub fn main(machine: &'static Machine) -> Result<Infallible> {
     };
     let ended = match Checksums::requested() {
         None => {
-            let ended = match Learning::requested()? {
-                None => stepper.run_to_end(&mut NoStops),
-                Some(mut learning) => {
+            let ended = match (Learning::requested()?, MarkCheck::requested()?) {
+                (None, Some(mut check)) => {
+                    let ended = stepper.run_to_end(&mut check);
+                    check.outcome()?;
+                    ended
+                }
+                (None, None) => stepper.run_to_end(&mut NoStops),
+                (Some(mut learning), _) => {
                     let ended = stepper.run_to_end(&mut learning);
                     learning.tell(&stepper);
                     ended

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use super::hints::What;
 use crate::course::Note;
 use crate::failure::{Failure, Result};
+use crate::modes::replay::races::mark_check;
 use crate::tape::{Tape, TapeIn};
 use crate::task::Task;
 
@@ -91,7 +92,9 @@ pub fn bound(task: &mut Task, around: Surroundings<'_>) -> Result<Bound> {
     };
     // Loads the notes in front of it.
     let next = tape.upcoming()?;
-    task.ctx.marks += pass_marks_of_event(&mut tape.late, others);
+    let thread = (task.process.index, task.index);
+    let marks = &mut task.ctx.marks;
+    pass_marks_of_event(thread, marks, &mut tape.late, others);
     while let Some(&note) = tape.notes.front() {
         match note {
             Note::Edge {
@@ -161,7 +164,8 @@ pub fn bound(task: &mut Task, around: Surroundings<'_>) -> Result<Bound> {
                 if task.ctx.rip != pc {
                     return Ok(Bound::Step { ticks: tick, at });
                 }
-                task.ctx.marks += 1;
+                *marks += 1;
+                mark_check::passes(thread, *marks);
             }
             Note::Behind {
                 event: false,
@@ -182,7 +186,12 @@ pub fn bound(task: &mut Task, around: Surroundings<'_>) -> Result<Bound> {
                     since: tape.behind.1,
                 });
             }
-            Note::Behind { event: false, .. } => {}
+            Note::Behind {
+                event: false,
+                thread: other,
+                mark,
+                ..
+            } => mark_check::comes_behind(thread, other, mark),
             _ => break,
         }
         tape.notes.pop_front();
@@ -200,7 +209,7 @@ pub fn bound(task: &mut Task, around: Surroundings<'_>) -> Result<Bound> {
         )));
     }
     if around.is_at_event {
-        task.ctx.marks += pass_marks_of_event(&mut tape.notes, others);
+        pass_marks_of_event(thread, marks, &mut tape.notes, others);
     }
     let mut event = Bound::event_at(0);
     for note in &tape.notes {
@@ -272,13 +281,19 @@ pub fn bound(task: &mut Task, around: Surroundings<'_>) -> Result<Bound> {
     })
 }
 
-/// Passes the marks that a thread made at an event, up to where it came behind what others have not done yet. How many.
-fn pass_marks_of_event(notes: &mut VecDeque<Note>, others: &dyn OtherThreads) -> u64 {
-    let (mut at, mut marks) = (0, 0);
+/// Passes the marks that a thread made at an event, up to where it came behind what others have not done yet.
+fn pass_marks_of_event(
+    me: (u32, u32),
+    marks: &mut u64,
+    notes: &mut VecDeque<Note>,
+    others: &dyn OtherThreads,
+) {
+    let mut at = 0;
     while let Some(&note) = notes.get(at) {
         let is_passed = match note {
             Note::Mark { event: true, .. } => {
-                marks += 1;
+                *marks += 1;
+                mark_check::passes(me, *marks);
                 true
             }
             Note::Behind {
@@ -286,7 +301,10 @@ fn pass_marks_of_event(notes: &mut VecDeque<Note>, others: &dyn OtherThreads) ->
                 thread,
                 mark,
                 ..
-            } if others.has_passed(thread, mark) => true,
+            } if others.has_passed(thread, mark) => {
+                mark_check::comes_behind(me, thread, mark);
+                true
+            }
             Note::Behind { event: true, .. } => break,
             Note::Edge {
                 event: true,
@@ -301,7 +319,6 @@ fn pass_marks_of_event(notes: &mut VecDeque<Note>, others: &dyn OtherThreads) ->
             false => at += 1,
         }
     }
-    marks
 }
 
 /// Whether the thread's next instruction is a system call.
@@ -408,7 +425,11 @@ mod tests {
             thread: 1,
             op: 1,
         };
-        let pass = |notes: &mut VecDeque<Note>, passed| pass_marks_of_event(notes, &Passed(passed));
+        let pass = |notes: &mut VecDeque<Note>, passed| {
+            let mut marks = 0;
+            pass_marks_of_event((0, 0), &mut marks, notes, &Passed(passed));
+            marks
+        };
         let mut notes = VecDeque::from([behind(1), mark, mark, behind(2), mark, edge, mark]);
         assert_eq!(pass(&mut notes, 0), 0);
         assert_eq!(pass(&mut notes, 1), 2);

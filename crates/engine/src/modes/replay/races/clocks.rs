@@ -45,6 +45,8 @@ pub struct Clocks {
     current: usize,
     stamps: u64,
     objects: Mixed<SyncObject, Box<SharedClock>>,
+    /// What threads knew at their marks, by their numbers and those of the marks.
+    marks: HashMap<(usize, u64), VectorClock>,
     /// Accesses that the routine settles by itself; its time is that of the running thread.
     pub lines: Lines,
 }
@@ -147,6 +149,36 @@ impl Clocks {
         let runner = &mut self.runners[self.current];
         runner.clock.join(&theirs);
         runner.stamp = stamp;
+        self.publish();
+    }
+
+    /// A thread passes one of its marks.
+    pub fn passes_mark(&mut self, (process, index): (u32, u32), mark: u64) {
+        self.settle();
+        let number = self.number(process, index);
+        let runner = &mut self.runners[number];
+        self.marks.insert((number, mark), runner.clock.clone());
+        runner.clock.advance(number);
+        self.publish();
+    }
+
+    /// A thread goes on behind a mark of another one, or its end (0).
+    pub fn comes_behind(&mut self, thread: (u32, u32), other: (u32, u32), mark: u64) {
+        self.settle();
+        let (number, other) = (
+            self.number(thread.0, thread.1),
+            self.number(other.0, other.1),
+        );
+        let theirs = match mark {
+            0 => Some(&self.runners[other].clock),
+            mark => self.marks.get(&(other, mark)),
+        };
+        if let Some(theirs) = theirs.cloned() {
+            let stamp = self.stamp();
+            let runner = &mut self.runners[number];
+            runner.clock.join(&theirs);
+            runner.stamp = stamp;
+        }
         self.publish();
     }
 

@@ -36,6 +36,8 @@ pub struct Detector {
     learnt: Option<Learnt>,
     /// Orders of accesses are looked for, and no races.
     orders: Option<Orders>,
+    /// Marks alone order threads.
+    by_marks: bool,
 }
 
 impl Detector {
@@ -70,6 +72,29 @@ impl Detector {
         }
     }
 
+    /// One to which marks alone order threads.
+    pub fn of_marks() -> Self {
+        Self {
+            by_marks: true,
+            ..Self::default()
+        }
+    }
+
+    /// Whether it is one.
+    pub fn checks_marks(&self) -> bool {
+        self.by_marks
+    }
+
+    /// A thread passes one of its marks.
+    pub fn passes_mark(&mut self, thread: (u32, u32), mark: u64) {
+        self.clocks.passes_mark(thread, mark);
+    }
+
+    /// A thread goes on behind a mark of another one, or its end (0).
+    pub fn comes_behind(&mut self, thread: (u32, u32), other: (u32, u32), mark: u64) {
+        self.clocks.comes_behind(thread, other, mark);
+    }
+
     /// One that looks for orders of accesses.
     pub fn of_orders() -> Self {
         Self {
@@ -81,6 +106,7 @@ impl Detector {
     /// One of the same kind, for a new program.
     pub fn anew(&self, hints: &RaceHints) -> Self {
         match (&self.learnt, &self.orders) {
+            _ if self.by_marks => Self::of_marks(),
             (Some(learnt), _) if learnt.wants_pairs() => Self::of_pairs(),
             (Some(_), _) => Self::learning(),
             (None, Some(_)) => Self::of_orders(),
@@ -144,11 +170,17 @@ impl Detector {
 
     /// The running thread and all others learn of each other.
     pub fn barrier(&mut self) {
+        if self.by_marks {
+            return;
+        }
         self.clocks.barrier();
     }
 
     /// The running thread ends, and clears this word: a thread that finds it so knows of all that this one did.
     pub fn ends(&mut self, clear_tid: u64) {
+        if self.by_marks {
+            return;
+        }
         if let (Some(orders), Some(thread)) = (&mut self.orders, self.clocks.running()) {
             orders.end(thread, clear_tid);
         }
@@ -158,6 +190,9 @@ impl Detector {
 
     /// The running thread uses an object.
     pub fn uses(&mut self, object: SyncObject, how: Use) {
+        if self.by_marks {
+            return;
+        }
         if let (Some(orders), Some(thread), SyncObject::Word(word), Use::Acquire) =
             (&mut self.orders, self.clocks.running(), object, how)
         {
@@ -207,6 +242,16 @@ impl Detector {
                 true => TouchOutcome::Acquired,
                 false => TouchOutcome::Known,
             };
+        }
+        if self.by_marks {
+            // The kernel's stores come where the thread has the lines of its call, at rest or not.
+            if touch.call.is_none() {
+                let at = at();
+                for part in parts(touch.addr, touch.size.min(MOST_BYTES)) {
+                    self.look(touch, part, at);
+                }
+            }
+            return TouchOutcome::Known;
         }
         let is_site = !self.sites.is_empty() && self.sites.contains(&touch.pc);
         if touch.atomic || is_site {

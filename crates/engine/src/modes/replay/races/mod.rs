@@ -11,6 +11,7 @@ mod detector;
 mod found_races;
 pub mod learning;
 mod learnt;
+pub mod mark_check;
 mod orders;
 pub mod racing;
 mod shadow;

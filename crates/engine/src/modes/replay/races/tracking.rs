@@ -75,6 +75,14 @@ pub fn look_for_pairs() -> Result<()> {
     begin_with(Detector::of_pairs(), RaceHints::default())
 }
 
+/// Begins a check that marks order all accesses.
+///
+/// # Errors
+/// As [`begin`].
+pub fn check_marks() -> Result<()> {
+    begin_with(Detector::of_marks(), RaceHints::default())
+}
+
 /// Begins a search for orders of accesses.
 ///
 /// # Errors
