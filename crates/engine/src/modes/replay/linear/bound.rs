@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use super::hints::What;
 use crate::course::Note;
 use crate::failure::{Failure, Result};
-use crate::modes::replay::races::mark_check;
+use crate::modes::replay::races::tracking;
 use crate::tape::{Tape, TapeIn};
 use crate::task::Task;
 
@@ -165,7 +165,7 @@ pub fn bound(task: &mut Task, around: Surroundings<'_>) -> Result<Bound> {
                     return Ok(Bound::Step { ticks: tick, at });
                 }
                 *marks += 1;
-                mark_check::passes(thread, *marks);
+                tracking::passes_mark(thread, *marks);
             }
             Note::Behind {
                 event: false,
@@ -191,7 +191,7 @@ pub fn bound(task: &mut Task, around: Surroundings<'_>) -> Result<Bound> {
                 thread: other,
                 mark,
                 ..
-            } => mark_check::comes_behind(thread, other, mark),
+            } => tracking::comes_behind(thread, other, mark),
             _ => break,
         }
         tape.notes.pop_front();
@@ -293,7 +293,7 @@ fn pass_marks_of_event(
         let is_passed = match note {
             Note::Mark { event: true, .. } => {
                 *marks += 1;
-                mark_check::passes(me, *marks);
+                tracking::passes_mark(me, *marks);
                 true
             }
             Note::Behind {
@@ -302,7 +302,7 @@ fn pass_marks_of_event(
                 mark,
                 ..
             } if others.has_passed(thread, mark) => {
-                mark_check::comes_behind(me, thread, mark);
+                tracking::comes_behind(me, thread, mark);
                 true
             }
             Note::Behind { event: true, .. } => break,

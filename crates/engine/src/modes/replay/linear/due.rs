@@ -12,8 +12,8 @@ use super::exact_turns::ExactTurns;
 use super::first_moments::FirstMoments;
 use super::hints::{Hints, What};
 use super::next_thread::{Due, circle};
+use super::outlooks::{AllUnmet, Outlook, Outlooks, Unmet};
 use super::own_outputs::OwnOutputs;
-use super::standing::{AllUnmet, Outlook, Standing, Unmet};
 use super::wanted::hints;
 use crate::failure::Result;
 use crate::machine::Machine;
@@ -44,7 +44,7 @@ pub struct Linear {
     /// When threads began.
     first_moments: FirstMoments,
     outputs: OwnOutputs,
-    standing: Standing,
+    outlooks: Outlooks,
     /// The recording says all of the order of accesses to memory.
     says_all: bool,
 }
@@ -70,7 +70,7 @@ impl Linear {
             steps: BTreeMap::new(),
             first_moments: FirstMoments::default(),
             outputs: OwnOutputs::default(),
-            standing: Standing::default(),
+            outlooks: Outlooks::default(),
             says_all: hook_state::with(|s| s.trace.manifest().recorder == Recorder::Coherence),
         }))
     }
@@ -78,7 +78,7 @@ impl Linear {
     /// Other decisions are followed from here on.
     pub fn follow(&mut self, hints: Hints) {
         self.hints = hints;
-        self.standing.forget();
+        self.outlooks.forget();
     }
 
     /// A new program begins, with one thread.
@@ -88,7 +88,7 @@ impl Linear {
         self.waiting.clear();
         self.over.clear();
         self.steps.clear();
-        self.standing.forget();
+        self.outlooks.forget();
     }
 
     /// The thread stands in front of its next event.
@@ -104,7 +104,7 @@ impl Linear {
     /// The thread has nothing left to do.
     pub fn is_over(&mut self, slot: u32) {
         self.over.insert(slot);
-        self.standing.changes(slot);
+        self.outlooks.changes(slot);
     }
 
     /// No thread is due: one in the circle has gone wrong before, most likely one that has come to its event without
@@ -118,7 +118,7 @@ impl Linear {
     /// The thread gives its turn up so many steps behind its last tick or event.
     pub fn leaves(&mut self, slot: u32, steps: u64) {
         self.steps.insert(slot, steps);
-        self.standing.changes(slot);
+        self.outlooks.changes(slot);
     }
 
     /// The tick from which on a thread waits for its operation `at` to be due, if a search has decided that.
@@ -133,7 +133,7 @@ impl Linear {
     /// No room for the schedule.
     pub fn turn(&mut self, slot: u32) -> Result<u64> {
         self.schedule.found(slot)?;
-        self.standing.changes(slot);
+        self.outlooks.changes(slot);
         Ok(self.steps.remove(&slot).unwrap_or(0))
     }
 
@@ -165,7 +165,7 @@ impl Linear {
     ) -> Result<(BTreeMap<u32, Due>, Option<Bound>)> {
         loop {
             let there = ThreadsSeen::of(tasks, running.as_deref(), &self.seen);
-            let stale = self.standing.stale(tasks.keys(), &there);
+            let stale = self.outlooks.stale(tasks.keys(), &there);
             let mut passed = 0;
             for slot in stale {
                 let Some(mut task) = tasks.remove(&slot) else {
@@ -175,7 +175,7 @@ impl Linear {
                 let outlook = self.outlook(&mut task, tasks, running.as_deref());
                 passed += task.ctx.marks as i64;
                 tasks.insert(slot, task);
-                self.standing.is_due(slot, outlook?.1);
+                self.outlooks.is_due(slot, outlook?.1);
             }
             let mut own = None;
             if let Some(task) = running.as_deref_mut() {
@@ -187,7 +187,7 @@ impl Linear {
             // A thread that stands where it made marks has passed them once it is looked at: one that was looked at
             // before may wait for them.
             if passed == 0 {
-                let dues = self.standing.dues(own.map(|(_, due)| due));
+                let dues = self.outlooks.dues(own.map(|(_, due)| due));
                 return Ok((dues, own.map(|(bound, _)| bound)));
             }
         }
@@ -195,7 +195,7 @@ impl Linear {
 
     /// The running thread is the first, by these dues.
     pub fn leads(&mut self, slot: u32, dues: &BTreeMap<u32, Due>) {
-        self.standing.leads(slot, dues);
+        self.outlooks.leads(slot, dues);
     }
 
     /// How far the running thread may go without a look at the others, if it may.
@@ -209,7 +209,7 @@ impl Linear {
     ) -> Result<Option<Bound>> {
         let (bound, due) = self.due(task, others, None)?;
         let done = (task.ctx.ops, task.ctx.marks);
-        let leads = self.standing.still_leads(others.len(), done, due);
+        let leads = self.outlooks.still_leads(others.len(), done, due);
         Ok(leads.then_some(bound))
     }
 

@@ -68,26 +68,6 @@ fn show(access: &RaceAccess) -> String {
     format!("thread {thread} {how} {size} bytes at {addr:#x}, in {pc:#x} at tick {tick}")
 }
 
-/// The thread passes one of its marks.
-pub fn passes(thread: (u32, u32), mark: u64) {
-    tracking::with(|t| {
-        if t.detector.checks_marks() {
-            t.detector.passes_mark(thread, mark);
-            t.renews();
-        }
-    });
-}
-
-/// The thread goes on behind a mark of another one of its process; 0: behind its end.
-pub fn comes_behind(thread: (u32, u32), other: u32, mark: u64) {
-    tracking::with(|t| {
-        if t.detector.checks_marks() {
-            t.detector.comes_behind(thread, (thread.0, other), mark);
-            t.renews();
-        }
-    });
-}
-
 impl Stops for MarkCheck {
     type Why = Infallible;
 

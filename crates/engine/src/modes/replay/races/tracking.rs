@@ -110,6 +110,26 @@ fn begin_with(detector: Detector, hints: RaceHints) -> Result<()> {
         .map_err(|e| Failure::setup(format!("no memory to look for races: error {e}")))
 }
 
+/// The thread passes one of its marks.
+pub fn passes_mark(thread: (u32, u32), mark: u64) {
+    with(|t| {
+        if t.detector.checks_marks() {
+            t.detector.passes_mark(thread, mark);
+            t.renews();
+        }
+    });
+}
+
+/// The thread goes on behind a mark of another one of its process; 0: behind its end.
+pub fn comes_behind(thread: (u32, u32), other: u32, mark: u64) {
+    with(|t| {
+        if t.detector.checks_marks() {
+            t.detector.comes_behind(thread, (thread.0, other), mark);
+            t.renews();
+        }
+    });
+}
+
 /// The kernel's part of a call has written guest memory.
 pub fn wrote(addr: u64, len: u64) {
     with(|t| {

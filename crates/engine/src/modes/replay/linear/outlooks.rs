@@ -32,7 +32,7 @@ pub struct Outlook {
 
 /// The threads without the turn.
 #[derive(Default)]
-pub struct Standing {
+pub struct Outlooks {
     outlooks: BTreeMap<u32, Outlook>,
     /// How long the running thread stays the first.
     lead: Option<RunningLead>,
@@ -47,7 +47,7 @@ struct RunningLead {
     awaited: (u64, u64),
 }
 
-impl Standing {
+impl Outlooks {
     /// The thread has been looked at.
     pub fn is_due(&mut self, slot: u32, outlook: Outlook) {
         self.outlooks.insert(slot, outlook);
