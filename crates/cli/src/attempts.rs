@@ -97,6 +97,7 @@ pub fn attempt(
             .envs(there.environment.iter().map(|(name, value)| (name, value)))
             .envs(own);
     }
+    interrupt::reach(&mut command);
     let mut child = command
         .args(words)
         .stdin(Stdio::null())

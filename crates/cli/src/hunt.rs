@@ -84,6 +84,7 @@ pub fn execute(args: &HuntArgs) -> Result<EndStatus, Failure> {
     let exchange = place.map(|place| Exchange::join(place, args, shard, seed));
     let exchange = exchange.transpose()?;
     interrupt::watch();
+    interrupt::hold();
     let hunt = Hunt {
         args,
         shard,
@@ -104,6 +105,7 @@ pub fn execute(args: &HuntArgs) -> Result<EndStatus, Failure> {
         }
     });
     progress.finish_and_clear();
+    interrupt::let_go();
     hunt.finish(exchange.as_ref())
 }
 
