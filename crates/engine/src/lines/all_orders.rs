@@ -61,12 +61,24 @@ struct Claimant {
     story: Story,
     next: usize,
     at: ClaimantAt,
+    /// It has made an access since it got lines.
     gets_on: bool,
     entries: Vec<StoryEntry>,
     /// So much of each thread comes before what it does next.
     clock: Vec<usize>,
     /// The same at each of its marks.
     marks: Vec<Vec<usize>>,
+}
+
+impl Claimant {
+    /// It comes to what follows in its story.
+    fn go_on(&mut self) -> ClaimantAt {
+        self.next += 1;
+        match self.next == self.story.len() {
+            true => ClaimantAt::Ends,
+            false => ClaimantAt::Asks,
+        }
+    }
 }
 
 struct ModelOfLines {
@@ -170,12 +182,7 @@ impl ModelOfLines {
             }
             ClaimantAt::InCall => {
                 thread.holder.goes_on();
-                let thread = &mut self.threads[me];
-                thread.next += 1;
-                match thread.next == thread.story.len() {
-                    true => ClaimantAt::Ends,
-                    false => ClaimantAt::Asks,
-                }
+                self.threads[me].go_on()
             }
             // Its code finds that it is asked, in front of an access that it may make.
             ClaimantAt::Asks
@@ -226,12 +233,7 @@ impl ModelOfLines {
                     let mark = self.mark(me);
                     self.directory.answer(index, mark);
                 }
-                let thread = &mut self.threads[me];
-                thread.next += 1;
-                match thread.next == thread.story.len() {
-                    true => ClaimantAt::Ends,
-                    false => ClaimantAt::Asks,
-                }
+                self.threads[me].go_on()
             }
             ClaimantAt::Ends | ClaimantAt::Ended => {
                 self.threads[me].clock[me] = self.threads[me].entries.len();

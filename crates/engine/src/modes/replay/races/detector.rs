@@ -170,17 +170,11 @@ impl Detector {
 
     /// The running thread and all others learn of each other.
     pub fn barrier(&mut self) {
-        if self.by_marks {
-            return;
-        }
         self.clocks.barrier();
     }
 
     /// The running thread ends, and clears this word: a thread that finds it so knows of all that this one did.
     pub fn ends(&mut self, clear_tid: u64) {
-        if self.by_marks {
-            return;
-        }
         if let (Some(orders), Some(thread)) = (&mut self.orders, self.clocks.running()) {
             orders.end(thread, clear_tid);
         }
@@ -190,9 +184,6 @@ impl Detector {
 
     /// The running thread uses an object.
     pub fn uses(&mut self, object: SyncObject, how: Use) {
-        if self.by_marks {
-            return;
-        }
         if let (Some(orders), Some(thread), SyncObject::Word(word), Use::Acquire) =
             (&mut self.orders, self.clocks.running(), object, how)
         {
@@ -244,12 +235,9 @@ impl Detector {
             };
         }
         if self.by_marks {
-            // The kernel's stores come where the thread has the lines of its call, at rest or not.
-            if touch.call.is_none() {
-                let at = at();
-                for part in parts(touch.addr, touch.size.min(MOST_BYTES)) {
-                    self.look(touch, part, at);
-                }
+            let at = at();
+            for part in parts(touch.addr, touch.size.min(MOST_BYTES)) {
+                self.look(touch, part, at);
             }
             return TouchOutcome::Known;
         }
