@@ -37,8 +37,8 @@ fn refuse_together(args: &RecordArgs) -> Result<(), Failure> {
     if args.index.is_some() {
         return refused("session images of a program", "--index");
     }
-    if args.flight.is_some() {
-        return refused("the last part of a recording", "--flight");
+    if args.flight.is_some() && args.chaos.is_some() {
+        return refused("pauses, in the last part of a recording,", "--chaos");
     }
     if args.mode == RecordMode::Coherence && args.chaos.is_some() {
         return refused(

@@ -30,6 +30,12 @@ impl Course {
         }
     }
 
+    /// The end of the last moment.
+    #[must_use]
+    pub fn last(&self) -> u64 {
+        self.last
+    }
+
     /// A call begins.
     pub fn begin(&mut self) {
         if self.company.load(Ordering::Relaxed) {
@@ -127,6 +133,18 @@ pub struct Clock {
 }
 
 impl Clock {
+    /// Behind a moment that ended then.
+    #[must_use]
+    pub fn at(last: u64) -> Self {
+        Self { last }
+    }
+
+    /// The end of the last moment.
+    #[must_use]
+    pub fn last(&self) -> u64 {
+        self.last
+    }
+
     /// The note of an entry; `None` if it is an event.
     pub fn read(&mut self, ticks: u64, kind: &Kind<'_>) -> Option<Note> {
         Some(match *kind {

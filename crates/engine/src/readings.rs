@@ -37,6 +37,11 @@ impl Kept {
         self.first = window.first;
     }
 
+    /// How many there are.
+    pub fn count(&self) -> u32 {
+        self.count as u32
+    }
+
     /// Whether there are readings to be written.
     pub fn any(&self) -> bool {
         self.count > 0
@@ -181,6 +186,15 @@ impl Batch {
         let entries = &mut self.entries;
         readings.for_each(|reading| entries.push(to_entry(reading)));
         (self.taken, self.settled, self.first) = (0, 0, first);
+    }
+
+    /// The first `made` of those that have just been loaded have been made before; `false`: there are fewer.
+    pub fn pass(&mut self, made: u32) -> bool {
+        let made = made as usize;
+        if made > 0 && made <= self.entries.len() {
+            (self.taken, self.settled, self.first) = (made, made, UNKNOWN);
+        }
+        made <= self.entries.len()
     }
 
     /// The reading that a thread makes at this tick.

@@ -11,13 +11,14 @@
 #[cfg(test)]
 mod model;
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use relive_host::call_out::call_out;
 use relive_host::sys;
 
 use crate::ended::EndedThreads;
+use crate::task::Task;
 
 /// The errno, never seen by the guest, of a call for which all other threads must be at rest: nothing has
 /// been done, and it is made again when they are.
@@ -41,6 +42,37 @@ mod word {
     /// Whether a thread is at rest.
     pub fn is_quiet(word: u32) -> bool {
         matches!(word & !AWAITED, AWAY | PARKED | GONE)
+    }
+}
+
+/// Where a thread is at rest, as far as that can be described.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum RestPlace {
+    /// Somewhere in the host's code, or in a child's that has its memory (vfork).
+    Unknown,
+    /// At a safe point whose steps behind a tick are known: its tape can name it.
+    SafePoint,
+    /// In the call at hand, behind which its tape can say that it has waited there.
+    Call,
+    /// In front of an instruction that its tape cannot name.
+    Instruction,
+    /// In the call at hand, where it waits for memory, and goes on with the call at once.
+    MemoryOfCall,
+}
+
+impl RestPlace {
+    const ALL: [Self; 5] = [
+        Self::Unknown,
+        Self::SafePoint,
+        Self::Call,
+        Self::Instruction,
+        Self::MemoryOfCall,
+    ];
+
+    /// Whether the thread's tape can name the place.
+    fn is_named(self) -> bool {
+        matches!(self, Self::SafePoint | Self::Call)
     }
 }
 
@@ -74,8 +106,10 @@ pub struct Member {
     tid: AtomicU32,
     /// The last quiet that it knows of.
     seen: AtomicU32,
-    /// Where it is at rest its tape can name the place: a safe point, or a call.
-    placed: AtomicBool,
+    /// The [`RestPlace`] at which it comes to rest next, or is.
+    place: AtomicU8,
+    /// Its task, where it has said that.
+    task: AtomicPtr<Task>,
 }
 
 impl Registry {
@@ -141,7 +175,8 @@ impl Registry {
             pid: AtomicU32::new(0),
             tid: AtomicU32::new(0),
             seen: AtomicU32::new(0),
-            placed: AtomicBool::new(false),
+            place: AtomicU8::new(RestPlace::Unknown as u8),
+            task: AtomicPtr::new(std::ptr::null_mut()),
         });
         members.all.push(Arc::clone(&member));
         self.count_enrolled(&members);
@@ -214,7 +249,22 @@ impl Registry {
     pub fn all_placed(&self, me: &Member) -> bool {
         let members = self.members();
         let mut others = members.all.iter().filter(|m| m.id != me.id);
-        others.all(|m| m.placed.load(Ordering::Acquire))
+        others.all(|m| m.place().is_named())
+    }
+
+    /// While there is quiet: all other threads, with the places where they rest; `None`: that of one cannot be described.
+    /// Their tasks stay as they are until the quiet is over.
+    #[must_use]
+    pub fn all_at_rest(&self, me: &Member) -> Option<Vec<(*const Task, RestPlace)>> {
+        let members = self.members();
+        let others = members.all.iter().filter(|m| m.id != me.id);
+        let all_enrolled = members.all.len() as u32 == self.count();
+        let describe = |m: &Arc<Member>| {
+            let task = m.task.load(Ordering::Acquire).cast_const();
+            let place = m.place();
+            (place != RestPlace::Unknown && !task.is_null()).then_some((task, place))
+        };
+        all_enrolled.then(|| others.map(describe).collect()).flatten()
     }
 
     /// While there is quiet: threads that go on from here on do not run together any more, and no thread asks for
@@ -325,9 +375,17 @@ impl Member {
         self.tid.store(tid, Ordering::Release);
     }
 
-    /// Whether its tape can name the place at which it comes to rest next.
-    pub fn is_placed(&self, placed: bool) {
-        self.placed.store(placed, Ordering::Release);
+    /// The thread, which runs this task, comes to rest there next.
+    pub fn rests_at(&self, place: RestPlace, task: &Task) {
+        self.task
+            .store(std::ptr::from_ref(task).cast_mut(), Ordering::Release);
+        self.place.store(place as u8, Ordering::Release);
+    }
+
+    fn place(&self) -> RestPlace {
+        let place = self.place.load(Ordering::Acquire);
+        let known = RestPlace::ALL.get(usize::from(place));
+        known.copied().unwrap_or(RestPlace::Unknown)
     }
 
     /// Changes the word, before anything that the thread looks at next.

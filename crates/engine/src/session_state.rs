@@ -22,7 +22,7 @@ use crate::trap_flag::TF;
 
 /// The form of this state. It changes with every change of a field, here or in a description: images
 /// of other forms are of no use.
-pub const LAYOUT: u32 = 1;
+pub const LAYOUT: u32 = 2;
 
 /// The state of a recorded process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

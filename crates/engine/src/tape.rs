@@ -7,7 +7,7 @@ mod upcoming;
 
 pub use exact::ExactTape;
 pub use out::{SYNCHRONOUS, TapeOut};
-pub use read::{Following, TapeIn, TapeState};
+pub use read::{Following, OrderState, TapeIn, TapeState};
 
 use relive_host::Context;
 use relive_host::reading::Window;

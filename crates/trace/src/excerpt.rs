@@ -105,6 +105,21 @@ impl Excerpt {
         self.processes.iter().find(|p| p.process == index)
     }
 
+    /// The same beginning on tapes of their own, which do not go on from others; each of its processes has a schedule there.
+    #[must_use]
+    pub fn on_own_tapes(mut self) -> Self {
+        let schedules = self.processes.iter().map(|p| TapeId::schedule(p.process));
+        let threads = self.tapes.iter().map(BeginTape::id);
+        let mut ids: Vec<TapeId> = threads.chain(schedules).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        self.tapes = ids
+            .into_iter()
+            .map(|id| BeginTape::new(id, TapeMark::default()))
+            .collect();
+        self
+    }
+
     /// The number of the first output from this one on that is not in a gap.
     #[must_use]
     pub fn output_from(&self, order: u64) -> u64 {

@@ -283,9 +283,6 @@ impl Manifest {
     fn check(&self) -> std::result::Result<(), &'static str> {
         match (&self.excerpt, self.format.major == EXCERPT_FORMAT.major) {
             (None, false) => Ok(()),
-            (Some(_), true) if !self.recorder.is_serial() => {
-                Err("an excerpt of threads that ran at the same time")
-            }
             (Some(excerpt), true) => excerpt.check(),
             // So is one that was not written to its end.
             (None, true) => Err("it does not say where the recording begins"),

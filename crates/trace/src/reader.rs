@@ -154,6 +154,11 @@ impl Trace {
         self.exact || self.manifest.recorder.is_serial()
     }
 
+    /// Whether the tapes are those that a replay has written which has found the turns of threads.
+    pub fn has_found_turns(&self) -> bool {
+        self.exact
+    }
+
     /// The trace's directory.
     pub fn directory(&self) -> &Path {
         &self.directory

@@ -12,6 +12,7 @@
 //! This is the one place that knows all modes: everything else sees the trait
 //! [`crate::mode::Mode`].
 
+pub mod checkpoints;
 pub mod live;
 pub mod parallel;
 pub mod replay;

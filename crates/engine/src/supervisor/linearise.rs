@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use relive_trace::{Manifest, Recorder, Trace, TraceWriter, exact_folder};
+use relive_trace::{Excerpt, Manifest, Recorder, Trace, TraceWriter, exact_folder};
 
 use super::exact_lock::ExactLock;
 use super::replay::{Exact, Failed, ReplayOptions, Replayed, replay_into};
@@ -129,8 +129,9 @@ fn attempt(
         }
         _ => {}
     }
-    let manifest = Manifest::read(trace).map_err(Failure::setup)?;
-    let writer = TraceWriter::create(folder, &manifest.begun()).map_err(Failure::setup)?;
+    let mut manifest = Manifest::read(trace).map_err(Failure::setup)?.begun();
+    manifest.excerpt = manifest.excerpt.map(Excerpt::on_own_tapes);
+    let writer = TraceWriter::create(folder, &manifest).map_err(Failure::setup)?;
     let options = ReplayOptions {
         quiet: true,
         ..ReplayOptions::of(trace)

@@ -28,6 +28,8 @@ pub struct TapeOut {
     events: u32,
     /// The thread's readings of clocks since its last event.
     pub readings: Kept,
+    /// Operations that the thread had made when its last call began.
+    pub ops_before_call: u64,
     /// When it was where, where threads run at the same time.
     pub course: Option<Course>,
 }
@@ -75,6 +77,7 @@ impl TapeOut {
             short: Short::new(),
             events: 0,
             readings: Kept::default(),
+            ops_before_call: 0,
             course: None,
         }
     }

@@ -20,6 +20,8 @@ pub struct TapeIn {
     pub readings: Batch,
     /// The next event is one of readings, which have been loaded.
     loaded: bool,
+    /// Of the next readings on the tape, so many have been made.
+    made: u32,
     /// What the next event says of turns, once that has been asked for.
     upcoming: Option<Upcoming>,
     /// Notes of its course up to the next event.
@@ -59,6 +61,23 @@ pub struct TapeState {
     pub mark: TapeMark,
     readings: BatchState,
     loaded: bool,
+    /// What the tape counts from here on, if threads ran at the same time.
+    pub order: OrderState,
+}
+
+/// What a tape of threads that ran at the same time counts from a place on, as plain data; zeros on other tapes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OrderState {
+    /// Operations that the thread has made.
+    pub ops: u64,
+    /// Its marks.
+    pub marks: u64,
+    /// The end of the last moment on the tape, by the time stamp counter.
+    pub clock: u64,
+    /// When the thread was there, by the same.
+    pub moment: u64,
+    /// Readings of clocks that it has made since its last event: the tape has them later, with those that follow.
+    pub readings: u32,
 }
 
 impl TapeState {
@@ -69,29 +88,52 @@ impl TapeState {
             mark,
             readings: BatchState::default(),
             loaded: false,
+            order: OrderState::default(),
+        }
+    }
+
+    /// The same on a tape of threads that ran at the same time.
+    #[must_use]
+    pub fn in_order(mark: TapeMark, order: OrderState) -> Self {
+        Self {
+            order,
+            ..Self::at(mark)
         }
     }
 }
 
 impl TapeIn {
-    /// The description of the position; `None` where there is more to it than that: on a tape of threads
-    /// that ran at the same time.
+    /// The description of the position, `made` operations and marks behind the thread's first; `None` where there is more
+    /// to it than that: behind the place where a tape of threads that ran at the same time begins.
     #[must_use]
-    pub fn capture(&self) -> Option<TapeState> {
+    pub fn capture(&self, (ops, marks): (u64, u64)) -> Option<TapeState> {
         let plain = self.notes.is_empty() && self.exact.is_none() && self.moments == 0;
         plain.then(|| TapeState {
             mark: self.reader.mark(),
             readings: self.readings.capture(),
             loaded: self.loaded,
+            order: OrderState {
+                ops,
+                marks,
+                clock: self.clock.last(),
+                moment: self.behind.1,
+                readings: self.made,
+            },
         })
     }
 
-    /// The tape at a position, to which the reader has been brought; `None`: it can be none.
+    /// The tape at a position, to which the reader has been brought, of a thread at tick `ticks`; `None`: it can be none.
     #[must_use]
-    pub fn restore(reader: TapeReader, state: &TapeState) -> Option<Self> {
+    pub fn restore(reader: TapeReader, state: &TapeState, ticks: u64) -> Option<Self> {
         Some(Self {
             readings: Batch::restore(&state.readings)?,
             loaded: state.loaded,
+            clock: Clock::at(state.order.clock),
+            behind: match state.order.moment {
+                0 => (0, 0),
+                moment => (ticks, moment),
+            },
+            made: state.order.readings,
             ..Self::new(reader)
         })
     }
@@ -103,6 +145,7 @@ impl TapeIn {
             reader,
             readings: Batch::default(),
             loaded: false,
+            made: 0,
             upcoming: None,
             notes: VecDeque::new(),
             clock: Clock::default(),
@@ -197,9 +240,15 @@ impl TapeIn {
             return Ok(false);
         };
         match self.readings.left() {
-            0 => self
-                .readings
-                .load(&readings, event.ticks.wrapping_sub(since)),
+            0 => {
+                let first = event.ticks.wrapping_sub(since);
+                self.readings.load(&readings, first);
+                if !self.readings.pass(std::mem::take(&mut self.made)) {
+                    return Err(Failure::setup(
+                        "the trace is damaged: fewer readings of clocks than had been made",
+                    ));
+                }
+            }
             _ => {
                 return Err(Failure::setup(
                     "the trace is damaged: readings of clocks follow others",

@@ -4,12 +4,13 @@
 use std::sync::Arc;
 
 use relive_host::cpu;
+use relive_host::segments::Segments;
 
 use super::Task;
 use crate::failure::Result;
 use crate::memory::Memory;
 use crate::mode::Mode;
-use crate::registry::{Member, NOT_QUIET, Quiet};
+use crate::registry::{Member, NOT_QUIET, Quiet, RestPlace};
 
 impl Task {
     /// Brings all other threads to rest, and keeps them there until the [`Quiet`] is dropped; `None`:
@@ -19,7 +20,7 @@ impl Task {
     /// # Errors
     /// The order of memory is lost.
     pub fn quiesce(&mut self, event: bool) -> Result<Option<Quiet<'static>>> {
-        self.ask_for_quiet(event, false)
+        self.ask_for_quiet(event, RestPlace::Unknown)
     }
 
     /// The same in a call of which nothing is done yet. If another thread makes the process go over to turns
@@ -28,18 +29,29 @@ impl Task {
     /// # Errors
     /// The order of memory or the turn is lost.
     pub fn quiesce_or_go_over(&mut self) -> Result<Option<Quiet<'static>>> {
-        self.ask_for_quiet(true, true)
+        self.ask_for_quiet(true, RestPlace::Call)
     }
 
-    fn ask_for_quiet(&mut self, event: bool, placed: bool) -> Result<Option<Quiet<'static>>> {
+    /// The same at a safe point, where the thread has nothing in its hands.
+    ///
+    /// # Errors
+    /// The order of memory is lost.
+    pub fn quiesce_at_safe_point(&mut self) -> Result<Option<Quiet<'static>>> {
+        self.ask_for_quiet(false, RestPlace::SafePoint)
+    }
+
+    fn ask_for_quiet(&mut self, event: bool, place: RestPlace) -> Result<Option<Quiet<'static>>> {
         // The thread keeps its member as long as it runs.
         let Some(me) = self.member.clone() else {
             return Ok(None);
         };
-        me.is_placed(placed);
+        me.rests_at(place, self);
         let (registry, mut aside) = (&self.machine().registry, Ok(()));
         let quiet = registry.quiesce(&me, &mut || {
             aside = self.stand_aside(&me, event);
+            if aside.is_ok() && place == RestPlace::SafePoint {
+                aside = self.mode().rested(self);
+            }
             aside.is_ok() && self.member.is_some()
         });
         aside?;
@@ -50,6 +62,7 @@ impl Task {
     #[cold]
     fn stand_aside(&mut self, me: &Member, event: bool) -> Result<()> {
         self.mode().order().stands_still(self, event)?;
+        self.can_be_read();
         self.machine().registry.give_way(me);
         if let Some(holder) = &self.holder {
             holder.goes_on();
@@ -84,14 +97,28 @@ impl Task {
         }
     }
 
+    /// The thread comes to rest: where checkpoints are made, others may read all of its registers meanwhile. Those in the
+    /// processor they could not.
+    pub fn can_be_read(&mut self) {
+        if self.traits().checkpoints && self.member.is_some() {
+            self.ctx.vectors_mut();
+            self.segments = Segments::stored();
+        }
+    }
+
     /// Makes a call by `enter`, during which the kernel does not write guest memory.
     pub fn while_away(&mut self, enter: &mut dyn FnMut() -> i64) -> i64 {
+        self.can_be_read();
         let Some(me) = &self.member else {
             return enter();
         };
         let registry = &self.machine().registry;
         // The event of a call that does not return cannot say that the thread waited for its turn in it.
-        me.is_placed(self.vforked.is_none() && !self.leaves_for_good());
+        let place = match self.vforked.is_none() && !self.leaves_for_good() {
+            true => RestPlace::Call,
+            false => RestPlace::Unknown,
+        };
+        me.rests_at(place, self);
         loop {
             registry.leave_for_kernel(me);
             let result = enter();
@@ -116,7 +143,12 @@ impl Task {
         let mut stood_aside = false;
         while let Some(me) = &self.member {
             self.ctx.wanted = 0;
-            me.is_placed(self.exact && self.vforked.is_none());
+            let place = match (&self.vforked, self.exact) {
+                (Some(_), _) => RestPlace::Unknown,
+                (None, true) => RestPlace::SafePoint,
+                (None, false) => RestPlace::Instruction,
+            };
+            me.rests_at(place, self);
             match self.machine().registry.enter_guest(me) {
                 Some(false) => {}
                 Some(true) => {

@@ -186,13 +186,21 @@ pub fn output_from(order: u64) -> u64 {
 /// The trace is damaged; no room for the exact tape.
 pub fn task_tape(id: TapeId) -> Result<Tape> {
     let mut tape = open_tape(id)?;
-    if wanted::is_wanted()
-        && wanted::is_written()
-        && let (Tape::In(tape), Some(shm)) = (&mut tape, machine().shm)
-    {
-        tape.exact = Some(ExactTape::new(TapeOut::create(shm, id)?));
+    if let Tape::In(tape) = &mut tape {
+        tape.exact = exact_tape(id)?;
     }
     Ok(tape)
+}
+
+/// The exact tape of a task, if the replay writes one.
+///
+/// # Errors
+/// There is no room for it.
+pub fn exact_tape(id: TapeId) -> Result<Option<ExactTape>> {
+    let writes = wanted::is_wanted() && wanted::is_written();
+    let shm = machine().shm.filter(|_| writes);
+    let tape = shm.map(|shm| TapeOut::create(shm, id));
+    Ok(tape.transpose()?.map(ExactTape::new))
 }
 
 /// Opens a tape. A thread may have none: its process ended before its first turn.

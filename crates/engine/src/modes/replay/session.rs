@@ -72,11 +72,15 @@ impl Session {
     }
 
     /// The process of a session image.
-    pub fn resumed(turns: TurnSchedule, tasks: BTreeMap<u32, Box<Task>>) -> Self {
+    pub fn resumed(
+        turns: TurnSchedule,
+        linear: Option<Linear>,
+        tasks: BTreeMap<u32, Box<Task>>,
+    ) -> Self {
         Self {
             tasks,
             turns,
-            linear: None,
+            linear,
             stands: 0,
             beside: false,
         }

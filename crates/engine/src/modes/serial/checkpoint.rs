@@ -1,5 +1,5 @@
 //! Checkpoints of a recorded process: at a safe point of the thread that holds the baton the process is forked, and the
-//! copy, which is no process of the guest's, writes itself down as a session image ([`super::copy_of_itself`]). The
+//! copy, which is no process of the guest's, writes itself down as a session image ([`crate::modes::checkpoints::copy_of_itself`]). The
 //! guest is held up for the fork alone. Must never be made where the descriptions of threads, process and memory do not
 //! tell all.
 
@@ -7,17 +7,17 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use relive_host::segments::Segments;
-use relive_trace::{Kind, TapeMark};
+use relive_trace::Kind;
 
 use super::Serial;
-use super::checkpointing::Checkpointing;
-use super::copy_of_itself::{self, CopyPlan, SHARED_MAX, shared_bytes};
-use super::resting::RestingPlace;
+use crate::modes::checkpoints::checkpointing::Checkpointing;
+use crate::modes::checkpoints;
+use crate::modes::checkpoints::copy_of_itself::{self, CopyPlan, tape_of};
+use crate::modes::checkpoints::resting::RestingPlace;
 use crate::failure::Result;
 use crate::image_stream::{CHECKPOINTS, CopyPlace, TreeState};
 use crate::sharing::processes::{PROCESSES, standing};
 use crate::shm::Shm;
-use crate::tape::Tape;
 use crate::task::Task;
 
 impl Serial {
@@ -52,7 +52,7 @@ impl Serial {
         if wanted == own.last() || !settled || !self.is_describable(task, own) {
             return Ok(());
         }
-        let Some(place) = self.place_of_copy(task, own, wanted) else {
+        let Some(place) = checkpoints::place_of_copy(self.shm, task, own, wanted, self.others_write()) else {
             return Ok(());
         };
         // The thread gives its turn to itself: so readings of clocks are on its tape, and the position has a name.
@@ -81,7 +81,7 @@ impl Serial {
         if !useful || !self.is_describable(task, own) {
             return Ok(());
         }
-        let Some(place) = self.place_of_copy(task, own, wanted) else {
+        let Some(place) = checkpoints::place_of_copy(self.shm, task, own, wanted, self.others_write()) else {
             return Ok(());
         };
         task.flush_readings()?;
@@ -90,37 +90,6 @@ impl Serial {
             own.spends(pause);
         }
         Ok(())
-    }
-
-    /// Takes a place for a copy of the process; `None`: it can have no copy now. `Some(None)`: the copy will not sleep.
-    fn place_of_copy(
-        &self,
-        task: &Task,
-        own: &Checkpointing,
-        wanted: u32,
-    ) -> Option<Option<CopyPlace>> {
-        let all = CHECKPOINTS.of(&self.shm);
-        let asked = wanted != own.last();
-        own.made(wanted);
-        tracing::debug!(target: "checkpoint", "checkpoint {wanted} of {}", task.id());
-        // A child that is forked behind a sleeping copy would have no memory in common with what the copy describes: that
-        // is a process alone.
-        let (shared, common) = shared_bytes(task);
-        let alone = shared <= SHARED_MAX && (common == 0 || !all.sleep());
-        if self.others_write() || !alone {
-            all.left_out();
-            // The supervisor asks again; before each sleep it would cost a look at the whole map.
-            own.has_none();
-            return None;
-        }
-        if !all.sleep() {
-            return Some(None);
-        }
-        let place = all.new_copy(asked)?;
-        if let Some(before) = own.copied(place, asked) {
-            all.end_copy(before);
-        }
-        Some(Some(place))
     }
 
     /// Copies the process; its turn is that of the task. Gives the time that this took.
@@ -137,13 +106,13 @@ impl Serial {
         let began = Instant::now();
         let (process, schedule) = {
             let schedule = self.schedule();
-            (schedule.process, schedule.mark().unwrap_or_default())
+            (schedule.process, Some(schedule.mark().unwrap_or_default()))
         };
         let resting = own.resting.all();
         let resting = resting.values().map(|resting| {
             // SAFETY: this thread holds the baton.
-            let mark = mark(unsafe { resting.task() });
-            (*resting, mark)
+            let tape = tape_of(unsafe { resting.task() });
+            (*resting, tape)
         });
         let (elapsed, left) = {
             let mut progress = own.progress();
@@ -159,7 +128,7 @@ impl Serial {
             turn: turns(self.shm, process),
             schedule,
             stack: own.stack(),
-            current: mark(task),
+            current: tape_of(task),
             resting: resting.collect(),
         };
         copy_of_itself::make(task, &plan);
@@ -171,9 +140,8 @@ impl Serial {
     /// Whether the descriptions tell all of the process, at the place where the task is.
     fn is_describable(&self, task: &Task, own: &Checkpointing) -> bool {
         let settled = task.ctx.pending == 0;
-        let plain = task.vforked.is_none() && !task.lodges && task.traced.is_none() && !task.looks;
-        let here = !crate::ids::may_differ() && !CHECKPOINTS.of(&self.shm).may_be_adopted();
-        if !settled || !plain || !here || !self.baton.has_room() {
+        let here = checkpoints::has_plain_ids(self.shm);
+        if !settled || !checkpoints::is_plain(task) || !here || !self.baton.has_room() {
             return false;
         }
         let resting = own.resting.all();
@@ -200,11 +168,4 @@ impl Serial {
 fn turns(shm: Shm, process: u32) -> u32 {
     let slot = PROCESSES.of(&shm).get(process);
     slot.map_or(0, |slot| slot.turns.load(Ordering::Acquire))
-}
-
-fn mark(task: &Task) -> TapeMark {
-    match &task.tape {
-        Tape::Out(tape) => tape.mark(),
-        _ => TapeMark::default(),
-    }
 }

@@ -6,7 +6,7 @@ use relive_trace::{Kind, TapeId};
 
 use super::baton::membership::keepers;
 use super::flips::FLIPS;
-use super::resting::RestingPlace;
+use crate::modes::checkpoints::resting::RestingPlace;
 use super::schedule::Schedule;
 use super::{Serial, is_named, policy};
 use crate::call::Call;

@@ -9,15 +9,11 @@
 
 pub mod baton;
 mod checkpoint;
-mod checkpointing;
-mod copy_of_itself;
 mod file_changes;
 pub mod flips;
 pub mod kill;
 mod lifecycle;
 mod meetings;
-mod progress;
-mod resting;
 pub(in crate::modes) mod sampler;
 pub(in crate::modes) mod sampling;
 mod schedule;
@@ -43,7 +39,6 @@ use crate::call::answer::Answer;
 use crate::call::reply::Reply;
 use crate::failure::Result;
 use crate::flow::Flow;
-use crate::image_stream::{CHECKPOINTS, PR_KEEP};
 use crate::kernel::syscall_event;
 use crate::memory::content::{Content, ContentRequest};
 use crate::mode::{
@@ -55,7 +50,8 @@ use crate::siginfo::SigInfo;
 use crate::tape::{Tape, TapeOut};
 use crate::task::Task;
 use baton::Baton;
-use checkpointing::Checkpointing;
+use super::checkpoints;
+use super::checkpoints::checkpointing::Checkpointing;
 use flips::FLIPS;
 use sampler::Sampler;
 use schedule::Schedule;
@@ -120,22 +116,9 @@ impl Serial {
     pub fn within_sketch(shm: Shm, start: Start) -> Self {
         Self {
             in_sketch: true,
+            // A replay that has found the turns before them would have to begin among these.
+            checkpoints: None,
             ..Self::new(shm, start)
-        }
-    }
-
-    /// A call of prctl(2) that tells those something who make checkpoints.
-    #[cold]
-    fn told_by_prctl(&self, call: &Call) {
-        let checkpoints = CHECKPOINTS.of(&self.shm);
-        match call.int(0) {
-            // Orphans come to its process.
-            libc::PR_SET_CHILD_SUBREAPER => checkpoints.adopts(),
-            PR_KEEP => {
-                checkpoints.ask_to_keep();
-                self.shm.wake_supervisor();
-            }
-            _ => {}
         }
     }
 
@@ -210,7 +193,7 @@ impl Outcomes for Serial {
     ) -> Result<()> {
         syscall_event::log(task, call, result)?;
         if self.checkpoints.is_some() && i64::from(call.nr) == libc::SYS_prctl {
-            self.told_by_prctl(call);
+            checkpoints::told_by_prctl(self.shm, call);
         }
         if let Some(sampler) = &self.sampler {
             sampler.call_ends(&self.baton, call, result);

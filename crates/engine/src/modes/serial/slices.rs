@@ -8,7 +8,7 @@ use relive_trace::Kind;
 
 use super::Serial;
 use super::baton::Taken;
-use super::resting::RestingPlace;
+use crate::modes::checkpoints::resting::RestingPlace;
 use super::schedule::Schedule;
 use super::spinning::{self, SpinVerdict};
 use crate::exits::{self, Stepped};

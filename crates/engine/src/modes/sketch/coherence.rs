@@ -24,6 +24,7 @@ use crate::flow::Flow;
 use crate::kernel::buffers::Buffers;
 use crate::lines::{ClaimStep, Holder, Lines, Mark, MemoryUse, lines_of};
 use crate::mode::Turns;
+use crate::registry::RestPlace;
 use crate::tape::Tape;
 use crate::task::Task;
 
@@ -329,7 +330,7 @@ impl Sketch {
                     claimed = Claimed::Rested;
                     let mark = make_mark(task, event)?;
                     rest(lines, &holder, mark);
-                    wait(task, &holder, &other, since);
+                    wait(task, event, &holder, &other, since);
                 }
             }
         }
@@ -369,11 +370,17 @@ fn rest(lines: &Lines, holder: &Holder, mark: Mark) {
 }
 
 /// Waits until it has been woken: soon, as the other one finds at its next access that it is asked; or else at its next tick.
-fn wait(task: &mut Task, holder: &Holder, other: &Holder, since: u32) {
+fn wait(task: &mut Task, event: bool, holder: &Holder, other: &Holder, since: u32) {
+    task.can_be_read();
     let member = task.member.as_ref();
     let registry = &task.machine().registry;
+    let place = match event {
+        _ if task.vforked.is_some() || task.leaves_for_good() => RestPlace::Unknown,
+        true => RestPlace::MemoryOfCall,
+        false => RestPlace::Instruction,
+    };
     if let Some(member) = member {
-        member.is_placed(false);
+        member.rests_at(place, task);
         registry.leave_for_kernel(member);
     }
     if !holder.spin(since) {

@@ -10,6 +10,7 @@
 //!
 //! After Instant Replay (LeBlanc and Mellor-Crummey 1987): versions of objects instead of one order of all.
 
+mod checkpoint;
 mod coherence;
 mod file_changes;
 mod object;
@@ -26,6 +27,8 @@ use relive_host::order;
 use relive_host::reading::Use;
 use relive_trace::{Kind, input_sum};
 
+use super::checkpoints;
+use super::checkpoints::checkpointing::Checkpointing;
 use super::live::kernel_state::KERNEL;
 use super::live::{self, recording};
 use super::serial::{Serial, Start, kill};
@@ -66,6 +69,8 @@ pub struct Sketch {
     pauses: Option<Pauses>,
     /// The lines of its memory, if all accesses are to be ordered.
     lines: Option<Lines>,
+    /// Where there are to be checkpoints.
+    checkpoints: Option<Checkpointing>,
     /// Its mode from here on, once it has gone over to turns.
     turns: OnceLock<&'static Serial>,
 }
@@ -84,6 +89,7 @@ impl Sketch {
                 _ => None,
             },
             lines: lines.then(Lines::default),
+            checkpoints: Checkpointing::of(shm, &start.handed_on),
             turns: OnceLock::new(),
         };
         sketch.is_named(start.process);
@@ -102,7 +108,7 @@ impl Mode for Sketch {
             confined: false,
             traces: false,
             samples: false,
-            checkpoints: false,
+            checkpoints: self.checkpoints.is_some(),
             keeps: true,
             clocks: Use::Record,
             at_pause: AtPause::GoOn,
@@ -140,7 +146,11 @@ impl Outcomes for Sketch {
             // It could not leave.
             holder.goes_on();
         }
-        syscall_event::log(task, call, result)
+        syscall_event::log(task, call, result)?;
+        if self.checkpoints.is_some() && i64::from(call.nr) == libc::SYS_prctl {
+            checkpoints::told_by_prctl(self.shm, call);
+        }
+        Ok(())
     }
 
     fn plain_call(
@@ -192,15 +202,17 @@ fn note_written(task: &mut Task, call: &Call, result: i64) -> Result<()> {
 
 /// A call of the task begins.
 fn begin(task: &mut Task) {
-    if let Tape::Out(tape) = &mut task.tape
-        && let Some(course) = &mut tape.course
-    {
-        course.begin();
+    if let Tape::Out(tape) = &mut task.tape {
+        tape.ops_before_call = task.ctx.ops;
+        if let Some(course) = &mut tape.course {
+            course.begin();
+        }
     }
 }
 
 impl Turns for Sketch {
     fn asleep(&self, task: &mut Task, enter: &mut dyn FnMut() -> i64) -> Result<i64> {
+        self.make_checkpoint_before_sleep(task)?;
         task.flush_readings()?;
         task.arrived()?;
         self.rests(task, true)?;
@@ -215,6 +227,14 @@ impl Turns for Sketch {
             Some(turns) => turns.takes_over_rested(task),
             None => Ok(()),
         }
+    }
+
+    fn checkpoint(&self, task: &mut Task) -> Result<()> {
+        self.make_checkpoint(task)
+    }
+
+    fn checkpoint_before_sleep(&self, task: &mut Task) -> Result<()> {
+        self.make_checkpoint_before_sleep(task)
     }
 
     fn others_see(&self, task: &Task) -> bool {

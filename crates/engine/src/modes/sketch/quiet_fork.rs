@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use relive_host::order;
+use relive_host::{Reg, order};
 use relive_trace::{Kind, TapeId};
 
 use super::Sketch;
@@ -12,6 +12,7 @@ use crate::call::answer::Answer;
 use crate::call::clone_args::CloneArgs;
 use crate::call::reply::Reply;
 use crate::course::Course;
+use crate::elapsed::Elapsed;
 use crate::failure::{Failure, Result};
 use crate::mode::{HandedOn, Lives, Order};
 use crate::modes::live::{fork, host_threads, vfork};
@@ -65,6 +66,9 @@ impl Lives for Sketch {
         args: &CloneArgs,
         _: Option<&Answer>,
     ) -> Result<Reply> {
+        if let Some(checkpoints) = &self.checkpoints {
+            checkpoints.forks();
+        }
         // Others go on beside the child.
         self.release(task);
         vfork::spawn(task, args, self)
@@ -75,7 +79,16 @@ impl Lives for Sketch {
         task.record(start)
     }
 
+    fn program_begins(&self, task: &Task) {
+        if let Some(checkpoints) = &self.checkpoints {
+            checkpoints.begins(task.ctx.reg(Reg::Rsp));
+        }
+    }
+
     fn thread_ends(&self, task: &mut Task) {
+        if let Some(checkpoints) = &self.checkpoints {
+            checkpoints.progress().ends(self.shm, task);
+        }
         self.withdraw_lines(task);
         self.release(task);
     }
@@ -98,6 +111,10 @@ impl Lives for Sketch {
             seed: self.pauses.as_ref().map(Pauses::seed),
             ring,
             logged,
+            past: match &self.checkpoints {
+                Some(own) => own.progress().at(self.shm, task),
+                None => Elapsed::default(),
+            },
             ..HandedOn::default()
         })
     }
@@ -108,6 +125,10 @@ impl Lives for Sketch {
 impl fork::Births for Sketch {
     /// The child reads the files that its parent reads through maps.
     fn before_fork(&self, task: &mut Task, child: u32) -> Result<bool> {
+        if let Some(checkpoints) = &self.checkpoints {
+            checkpoints.progress().forks(self.shm, task);
+            checkpoints.forks();
+        }
         let files: Vec<u64> = {
             let memory = task.machine().memory();
             let read = memory.space.iter().filter(|r| r.shared && r.inode != 0);
@@ -127,6 +148,9 @@ impl fork::Births for Sketch {
     }
 
     fn in_child(&self, task: &mut Task, _: u32, _: bool) -> Result<()> {
+        if let Some(checkpoints) = &self.checkpoints {
+            checkpoints.start_over();
+        }
         self.company.store(false, Ordering::Relaxed);
         self.is_named(task.process.index);
         self.shared.forget();

@@ -56,9 +56,10 @@ fn resume(
     let mut tasks = restore::tasks(machine, &state)?;
     get_ready(&mut tasks[0])?;
     restore::memory(machine, &state, &mut image)?;
-    let stepper = restore::stepper(machine, &state, tasks)?;
+    let mut stepper = restore::stepper(machine, &state, tasks)?;
     let track = Track::restore(state.replayed.track.clone());
     restore::check(&stepper, &track, &state)?;
+    restore::write_exact(&mut stepper)?;
     Ok((stepper, track))
 }
 

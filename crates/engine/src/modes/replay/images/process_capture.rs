@@ -4,6 +4,7 @@
 use crate::failure::{Failure, Result};
 use crate::modes::replay::checksum;
 use crate::modes::replay::hook_state::{self, with};
+use crate::modes::replay::linear::wanted;
 use crate::modes::replay::stepper::process::Stepper;
 use crate::session_state::{ReplayedState, SessionState, ThreadState, TrackState};
 use crate::sharing::objects::SHARED_FILES;
@@ -47,9 +48,17 @@ pub fn capture(at: &Stepper, track: TrackState) -> Result<Option<SessionState>> 
     Ok(Some(captured))
 }
 
+/// The operations and marks of a thread, which count where turns are found.
+fn ordered(task: &Task) -> (u64, u64) {
+    match wanted::is_wanted() {
+        true => (task.ctx.ops, task.ctx.marks),
+        false => (0, 0),
+    }
+}
+
 fn thread(task: &Task) -> Result<ThreadState> {
     let tape = match &task.tape {
-        Tape::In(tape) => Some(tape.capture().ok_or_else(|| {
+        Tape::In(tape) => Some(tape.capture(ordered(task)).ok_or_else(|| {
             Failure::unsupported(
                 "session images of a recording whose threads ran at the same time: record it without --mode sketch",
             )

@@ -2,10 +2,11 @@
 //! the tapes are read on from there. The image may come from a stranger, as all of the recording: the
 //! process is confined, and each later event is checked.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 
-use relive_trace::{FileId, ImageReader, ImageSet, TapeId};
+use relive_trace::{FileId, ImageReader, ImageSet, TapeId, TapeMark};
 
 use crate::failure::Failure;
 use crate::machine::Machine;
@@ -13,6 +14,7 @@ use crate::memory::Source;
 use crate::modes::replay::guided::track::Track;
 use crate::modes::replay::hook_state::{self, with};
 use crate::modes::replay::images::process_capture::capture;
+use crate::modes::replay::linear::due::Linear;
 use crate::modes::replay::mapped_copies::copy_of;
 use crate::modes::replay::own_schedule::TurnSchedule;
 use crate::modes::replay::session::Session;
@@ -21,16 +23,34 @@ use crate::process::Process;
 use crate::session_state::{ImageResult, Refused, SessionState, ThreadState};
 use crate::sharing::objects::{Objects, ROOM, SHARED_FILES};
 use crate::space::Region;
-use crate::tape::{Tape, TapeIn};
+use crate::tape::{Tape, TapeIn, TapeState};
 use crate::task::Task;
 use crate::translations;
+
+/// The exact tapes that a replay which has found the turns writes, from here on.
+///
+/// # Errors
+/// There is no room for them.
+pub fn write_exact(stepper: &mut Stepper) -> ImageResult<()> {
+    let others = stepper.session.tasks.values_mut();
+    for task in others.chain([&mut stepper.task]) {
+        let id = TapeId::new(task.process.index, task.index);
+        if let Tape::In(tape) = &mut task.tape {
+            tape.exact = hook_state::exact_tape(id)?;
+        }
+    }
+    Ok(())
+}
 
 /// The state in an image, which belongs to this recording and this process.
 ///
 /// # Errors
 /// It does not, or is damaged.
 pub fn state(image: &ImageReader, set: ImageSet, process: u32) -> ImageResult<SessionState> {
-    let state = SessionState::of(image)?;
+    let mut state = SessionState::of(image)?;
+    if set == ImageSet::Begin && with(|s| s.trace.has_found_turns()) {
+        at_exact_tapes(&mut state);
+    }
     if state.process.index != process {
         return Err(bad("it is of another process"));
     }
@@ -44,6 +64,14 @@ pub fn state(image: &ImageReader, set: ImageSet, process: u32) -> ImageResult<Se
             "a session image is of another recording".to_owned(),
         )),
     }
+}
+
+/// The same process where its turns have been found: the exact tapes begin there.
+fn at_exact_tapes(state: &mut SessionState) {
+    for tape in state.threads.iter_mut().filter_map(|t| t.tape.as_mut()) {
+        *tape = TapeState::at(TapeMark::default());
+    }
+    state.schedule = Some(TapeMark::default());
 }
 
 /// Whether the excerpt begins as the state of one of its processes says.
@@ -104,13 +132,16 @@ pub fn tasks(machine: &'static Machine, state: &SessionState) -> ImageResult<Vec
             Some(at) => {
                 let id = TapeId::new(state.process.index, index);
                 let reader = with(|s| s.trace.tape_at(id, &at.mark)).map_err(Failure::setup)?;
-                let tape = TapeIn::restore(reader, at);
+                let tape = TapeIn::restore(reader, at, thread.task.ticks);
                 Tape::In(tape.ok_or_else(|| bad("impossible readings of clocks"))?)
             }
         };
         let process = process.clone();
         let mut task = Task::new(machine, process, index, thread.task.tid, tape);
         task.restore(thread.task.clone());
+        if let Some(tape) = &thread.tape {
+            (task.ctx.ops, task.ctx.marks) = (tape.order.ops, tape.order.marks);
+        }
         Ok(task)
     };
     state.threads.iter().map(task).collect()
@@ -203,8 +234,13 @@ pub fn stepper(
     let first = tasks
         .next()
         .ok_or_else(|| bad("a process without threads"))?;
-    let others = tasks.map(|task| (task.slot, Box::new(task))).collect();
-    let stepper = Stepper::new(Session::resumed(turns, others), Box::new(first));
+    let others: BTreeMap<u32, Box<Task>> =
+        tasks.map(|task| (task.slot, Box::new(task))).collect();
+    let mut linear = Linear::of(machine, state.process.index)?;
+    if let Some(linear) = &mut linear {
+        linear.begins_amid(&first, &others);
+    }
+    let stepper = Stepper::new(Session::resumed(turns, linear, others), Box::new(first));
     Ok(Stepper {
         turn: replayed.turns,
         ..stepper

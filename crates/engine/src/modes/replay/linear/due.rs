@@ -75,6 +75,16 @@ impl Linear {
         }))
     }
 
+    /// The process begins with these threads, and not with its program: what others did before has been done.
+    pub fn begins_amid(&mut self, running: &Task, others: &BTreeMap<u32, Box<Task>>) {
+        self.seen.extend(0..running.process.next_thread());
+        for task in others.values() {
+            self.seen.insert(task.slot);
+            self.steps.insert(task.slot, task.steps.into());
+        }
+        self.seen.insert(running.slot);
+    }
+
     /// Other decisions are followed from here on.
     pub fn follow(&mut self, hints: Hints) {
         self.hints = hints;

@@ -1,9 +1,10 @@
 //! The threads of a process that are without the baton, as a checkpoint finds them: asleep in a call, behind a switch,
-//! or before their first turn. Must never be asked by a thread that does not hold the baton.
+//! or before their first turn; or as one that has quiet finds them. Must never be asked by another thread than that.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
 
+use crate::registry::RestPlace;
 use crate::task::Task;
 
 /// Where a thread has given its turn away.
@@ -15,6 +16,10 @@ pub enum RestingPlace {
     Switch(u32),
     /// Before its first event.
     Start,
+    /// At the call that it is in, where threads take no turns.
+    BeforeCall,
+    /// In front of an instruction, so many behind the last event or tick before, where threads take no turns.
+    Instruction(u32),
 }
 
 /// A thread at rest.
@@ -25,15 +30,31 @@ pub struct RestingTask {
     pub place: RestingPlace,
 }
 
+impl RestingTask {
+    /// A thread that rests as long as another one has quiet.
+    pub fn in_quiet(task: *const Task, place: RestPlace) -> Option<Self> {
+        // SAFETY: the thread is at rest, and its task stays where it is, as long as there is quiet.
+        let at = unsafe { &*task };
+        let place = match place {
+            RestPlace::Unknown => return None,
+            RestPlace::Call | RestPlace::MemoryOfCall => RestingPlace::BeforeCall,
+            RestPlace::SafePoint | RestPlace::Instruction => {
+                RestingPlace::Instruction(if at.exact { at.steps } else { 0 })
+            }
+        };
+        Some(Self { task, place })
+    }
+}
+
 // SAFETY: the pointer is followed only between the two calls of its thread that put it here and take it away, both of
-// which hold the baton; the task stays where it is meanwhile.
+// which hold the baton, or as long as there is quiet; the task stays where it is meanwhile.
 unsafe impl Send for RestingTask {}
 
 impl RestingTask {
     /// The task.
     ///
     /// # Safety
-    /// The caller holds the baton, or is a copy of the process that was made by the thread that held it.
+    /// The caller holds the baton, or has quiet, or is a copy of the process that was made by the thread that did.
     pub unsafe fn task(&self) -> &Task {
         // SAFETY: as above; all that the thread changes meanwhile are the signals that its handler notes.
         unsafe { &*self.task }

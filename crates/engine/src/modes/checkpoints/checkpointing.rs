@@ -27,6 +27,9 @@ struct UnaskedCopies {
     last: Option<CopyPlace>,
 }
 
+/// Threads that run together are not brought to rest more often for a checkpoint that cannot be made yet.
+const AGAIN: Duration = Duration::from_millis(1);
+
 /// The state of checkpoints in a process that is to have some.
 #[derive(Default)]
 pub struct Checkpointing {
@@ -35,6 +38,8 @@ pub struct Checkpointing {
     /// It has forked, and has no copy that sleeps from behind that.
     forked: AtomicBool,
     unasked: Mutex<UnaskedCopies>,
+    /// When one was to be made where threads run together, and could not.
+    tried: Mutex<Option<Instant>>,
     /// The threads without the baton.
     pub resting: RestingTasks,
     progress: Mutex<RecordedProgress>,
@@ -69,6 +74,18 @@ impl Checkpointing {
     /// The checkpoint of this number is made, or cannot be.
     pub fn made(&self, number: u32) {
         self.last.store(number, Ordering::Relaxed);
+    }
+
+    /// Whether threads that run together may be brought to rest for a checkpoint: not at once after that was in vain.
+    pub fn may_try(&self) -> bool {
+        let tried = self.tried.lock().expect("no thread panics: panics abort");
+        tried.is_none_or(|tried| tried.elapsed() >= AGAIN)
+    }
+
+    /// It was in vain, or not.
+    pub fn has_tried(&self, in_vain: bool) {
+        let mut tried = self.tried.lock().expect("no thread panics: panics abort");
+        *tried = in_vain.then(Instant::now);
     }
 
     /// Whether an unasked copy from here would be of use, and the process has time for it: what happens behind it need not be kept together with an earlier part, as a

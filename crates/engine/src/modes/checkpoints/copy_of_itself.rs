@@ -13,6 +13,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 use super::resting::{RestingPlace, RestingTask};
 use crate::brief_process;
+use crate::course::Course;
 use crate::elapsed::Elapsed;
 use crate::failure::{Failure, Result};
 use crate::guide::point::Point;
@@ -22,7 +23,7 @@ use crate::image_stream::{
 use crate::memory::plain_memory::MemoryState;
 use crate::session_state::{ReplayedState, SessionState, ThreadState, TrackState};
 use crate::shm::Shm;
-use crate::tape::TapeState;
+use crate::tape::{OrderState, Tape, TapeState};
 use crate::task::Task;
 use crate::task::plain_task::TaskState;
 
@@ -42,14 +43,38 @@ pub struct CopyPlan {
     pub left: BTreeMap<u32, Point>,
     /// The turn at hand, counted on the schedule tape.
     pub turn: u32,
-    /// Where that tape is.
-    pub schedule: TapeMark,
+    /// Where that tape is; `None` where threads take no turns.
+    pub schedule: Option<TapeMark>,
     /// Where the first stack of the program began.
     pub stack: u64,
     /// Where the tape of the task is that makes the checkpoint.
-    pub current: TapeMark,
+    pub current: TapeState,
     /// All other threads, and where their tapes are.
-    pub resting: Vec<(RestingTask, TapeMark)>,
+    pub resting: Vec<(RestingTask, TapeState)>,
+}
+
+/// Where the tape of a thread at rest is.
+pub fn tape_of(task: &Task) -> TapeState {
+    match &task.tape {
+        Tape::Out(tape) => TapeState::at(tape.mark()),
+        _ => TapeState::at(TapeMark::default()),
+    }
+}
+
+/// The same where threads take no turns: all of them are at rest at this moment, this one in a call, or not.
+pub fn ordered_tape_of(task: &Task, in_call: bool, moment: u64) -> TapeState {
+    let Tape::Out(tape) = &task.tape else {
+        return TapeState::at(TapeMark::default());
+    };
+    let order = OrderState {
+        // The call makes its operations once more.
+        ops: if in_call { tape.ops_before_call } else { task.ctx.ops },
+        marks: task.ctx.marks,
+        clock: tape.course.as_ref().map_or(0, Course::last),
+        moment,
+        readings: tape.readings.count(),
+    };
+    TapeState::in_order(tape.mark(), order)
 }
 
 /// Most bytes of shared memory of which a copy is made while the guest waits.
@@ -249,16 +274,16 @@ fn image(task: &Task, plan: &CopyPlan) -> Result<Prologue> {
 /// The description without the memory's content; its checksum is that of the registers alone.
 fn describe(task: &Task, plan: &CopyPlan) -> Result<Prologue> {
     let mut sum = task.sum();
-    let mut current = thread(task, plan.current);
+    let mut current = thread(task, &plan.current);
     if plan.in_call {
         before_call(&mut current.task);
     }
     let mut threads = vec![current];
-    for (resting, mark) in &plan.resting {
+    for (resting, tape) in &plan.resting {
         // SAFETY: this is a copy of the process, in which no other thread runs.
         let other = unsafe { resting.task() };
         sum = sum.wrapping_add(other.sum());
-        let mut described = thread(other, *mark);
+        let mut described = thread(other, tape);
         let state = &mut described.task;
         match resting.place {
             RestingPlace::Call => {
@@ -266,7 +291,10 @@ fn describe(task: &Task, plan: &CopyPlan) -> Result<Prologue> {
                 state.parked = true;
             }
             RestingPlace::Start => (state.steps, state.exact) = (0, true),
-            RestingPlace::Switch(steps) => (state.steps, state.exact) = (steps, true),
+            RestingPlace::Switch(steps) | RestingPlace::Instruction(steps) => {
+                (state.steps, state.exact) = (steps, true);
+            }
+            RestingPlace::BeforeCall => before_call(state),
         }
         threads.push(described);
     }
@@ -287,7 +315,7 @@ fn describe(task: &Task, plan: &CopyPlan) -> Result<Prologue> {
         memory: map,
         shared_files: files.into_iter().collect(),
         turn: plan.turn,
-        schedule: Some(plan.schedule),
+        schedule: plan.schedule,
         replayed: ReplayedState {
             events: plan.elapsed.events,
             turns: plan.elapsed.turns,
@@ -333,12 +361,12 @@ fn as_followed(map: &mut MemoryState) -> BTreeMap<u64, u64> {
 }
 
 /// A thread as a replay has it at its place.
-fn thread(task: &Task, mark: TapeMark) -> ThreadState {
+fn thread(task: &Task, tape: &TapeState) -> ThreadState {
     let mut state = task.capture_recorded();
     state.parked = false;
     ThreadState {
         task: state,
-        tape: Some(TapeState::at(mark)),
+        tape: Some(tape.clone()),
     }
 }
 

@@ -67,7 +67,8 @@ impl RecordedProgress {
     pub fn leaves(&mut self, shm: Shm, task: &Task, place: RestingPlace) {
         let now = self.at(shm, task);
         let (event, steps) = match place {
-            RestingPlace::Start => return,
+            // The last two are places without turns.
+            RestingPlace::Start | RestingPlace::BeforeCall | RestingPlace::Instruction(_) => return,
             RestingPlace::Call => (now.events, Steps::Event),
             // The switch is logged.
             RestingPlace::Switch(steps) => (now.events - 1, Steps::Exact(steps.into())),
