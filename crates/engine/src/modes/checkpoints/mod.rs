@@ -1,0 +1,73 @@
+//! Checkpoints of a recorded process, for the modes that make them: when one is wanted, how threads at rest are described,
+//! and the copy that writes itself down. The modes decide where a copy can be made. Must never know how the threads
+//! of a process are ordered.
+
+pub mod checkpointing;
+pub mod copy_of_itself;
+pub mod progress;
+pub mod resting;
+
+use crate::call::Call;
+use crate::image_stream::{CHECKPOINTS, CopyPlace, PR_KEEP};
+use crate::shm::Shm;
+use crate::task::Task;
+use checkpointing::Checkpointing;
+use copy_of_itself::{SHARED_MAX, shared_bytes};
+
+/// A call of prctl(2) that tells those something who make checkpoints.
+#[cold]
+pub fn told_by_prctl(shm: Shm, call: &Call) {
+    let checkpoints = CHECKPOINTS.of(&shm);
+    match call.int(0) {
+        // Orphans come to its process.
+        libc::PR_SET_CHILD_SUBREAPER => checkpoints.adopts(),
+        PR_KEEP => {
+            checkpoints.ask_to_keep();
+            shm.wake_supervisor();
+        }
+        _ => {}
+    }
+}
+
+/// Whether the description of the task tells all of it.
+pub fn is_plain(task: &Task) -> bool {
+    task.vforked.is_none() && !task.lodges && task.traced.is_none() && !task.looks
+}
+
+/// Whether ids and parents of processes are what the descriptions say.
+pub fn has_plain_ids(shm: Shm) -> bool {
+    !crate::ids::may_differ() && !CHECKPOINTS.of(&shm).may_be_adopted()
+}
+
+/// Takes a place for a copy of the task's process, of which checkpoint `wanted` is asked for; `None`: it can have no copy
+/// now. `Some(None)`: the copy will not sleep. `shared`: others write to its memory.
+pub fn place_of_copy(
+    shm: Shm,
+    task: &Task,
+    own: &Checkpointing,
+    wanted: u32,
+    shared: bool,
+) -> Option<Option<CopyPlace>> {
+    let all = CHECKPOINTS.of(&shm);
+    let asked = wanted != own.last();
+    own.made(wanted);
+    tracing::debug!(target: "checkpoint", "checkpoint {wanted} of {}", task.id());
+    // A child that is forked behind a sleeping copy would have no memory in common with what the copy describes: that
+    // is a process alone.
+    let (bytes, common) = shared_bytes(task);
+    let alone = bytes <= SHARED_MAX && (common == 0 || !all.sleep());
+    if shared || !alone {
+        all.left_out();
+        // The supervisor asks again; before each sleep it would cost a look at the whole map.
+        own.has_none();
+        return None;
+    }
+    if !all.sleep() {
+        return Some(None);
+    }
+    let place = all.new_copy(asked)?;
+    if let Some(before) = own.copied(place, asked) {
+        all.end_copy(before);
+    }
+    Some(Some(place))
+}
