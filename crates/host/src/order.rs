@@ -103,22 +103,41 @@ pub fn object_of(addr: u64) -> &'static Object {
     unsafe { &*(OBJECTS as *const Object).add(hash as usize) }
 }
 
-/// Makes an operation for each of these words, of all of their objects at one moment. Puts them into another order.
+/// Words whose objects a thread holds at the same time.
+pub struct HeldWords<'a>(&'a [u64]);
+
+impl<'a> HeldWords<'a> {
+    /// Puts them into the order in which each thread holds their objects: none of them waits for one that waits for it.
+    ///
+    /// # Panics
+    /// There are no objects.
+    pub fn sort(words: &'a mut [u64]) -> Self {
+        words.sort_unstable_by_key(place);
+        Self(words)
+    }
+
+    /// The words of each object, to [`hold`] one after the other.
+    pub fn objects(&self) -> impl Iterator<Item = &'a [u64]> {
+        self.0.chunk_by(|a, b| place(a) == place(b))
+    }
+
+    /// Gives all objects up, which have been held.
+    pub fn release(self) {
+        self.objects().for_each(|same| object_of(same[0]).release());
+    }
+}
+
+fn place(word: &u64) -> *const Object {
+    std::ptr::from_ref(object_of(*word))
+}
+
+/// Makes an operation for each of these words, which have one object, and holds it. Edges are logged: one at most.
 ///
 /// # Panics
-/// As [`Object::acquire`]; there are no objects.
-pub fn hold_all(words: &mut [u64], ctx: &mut Context) {
-    let place = |word: &u64| std::ptr::from_ref(object_of(*word));
-    // In one order for all threads: none of them waits for one that waits for it.
-    words.sort_unstable_by_key(place);
-    let same = |a: &u64, b: &u64| place(a) == place(b);
-    for words in words.chunk_by(same) {
-        ctx.ops += words.len() as u64 - 1;
-        object_of(words[0]).acquire(ctx);
-    }
-    words
-        .chunk_by(same)
-        .for_each(|words| object_of(words[0]).release());
+/// As [`Object::acquire`]; there are no words.
+pub fn hold(same: &[u64], ctx: &mut Context) {
+    ctx.ops += same.len() as u64 - 1;
+    object_of(same[0]).acquire(ctx);
 }
 
 /// The time, in the processor's own unit, the same for all threads.

@@ -16,6 +16,10 @@ pub(crate) enum Action {
     CompareImages,
     /// Recorded so that the last part is kept, which is replayed.
     Flight,
+    /// The same with threads on all cores.
+    FlightOfSketch,
+    /// The same, with all accesses to memory in order.
+    FlightOfCoherence,
     /// Recorded with threads on all cores.
     Sketch,
     /// The same, with all accesses to memory in order.
@@ -65,9 +69,21 @@ impl Stage {
     pub(crate) fn is_for(&self, subject: &str, asked: bool) -> bool {
         let long = matches!(
             self.action,
-            Action::RecordImages | Action::CompareImages | Action::Flight
+            Action::RecordImages
+                | Action::CompareImages
+                | Action::Flight
+                | Action::FlightOfSketch
+                | Action::FlightOfCoherence
         );
         asked || !long || subject.ends_with("-static")
+    }
+
+    /// Whether it records the last part of a run, and replays that.
+    pub(crate) fn is_flight(&self) -> bool {
+        matches!(
+            self.action,
+            Action::Flight | Action::FlightOfSketch | Action::FlightOfCoherence
+        )
     }
 
     pub(crate) fn is_tiny(&self) -> bool {
@@ -85,7 +101,7 @@ const PAIRED: &[(&str, &str)] = &[("RELIVE_PAIRS", "always")];
 const TINY_PAIRED: &[(&str, &str)] = &[TINY[0], PAIRED[0]];
 
 /// All stages in the order in which they run.
-pub const STAGES: [Stage; 21] = [
+pub const STAGES: [Stage; 23] = [
     stage("native", Action::Native, USUAL, None, None),
     stage("run", Action::Run, PAIRED, None, Some(StageGroup::Run)),
     stage("run-tiny", Action::Run, TINY, None, Some(StageGroup::Run)),
@@ -216,6 +232,20 @@ pub const STAGES: [Stage; 21] = [
         Some("coherence"),
         Some(StageGroup::Verify),
     ),
+    stage(
+        "flight-of-sketch",
+        Action::FlightOfSketch,
+        USUAL,
+        None,
+        Some(StageGroup::Verify),
+    ),
+    stage(
+        "flight-of-coherence",
+        Action::FlightOfCoherence,
+        USUAL,
+        None,
+        Some(StageGroup::Verify),
+    ),
 ];
 
 /// With pairs and little room.
@@ -280,7 +310,13 @@ mod tests {
             let left_out = STAGES.iter().filter(|stage| !stage.is_for(subject, asked));
             left_out.map(|stage| stage.name).collect::<Vec<_>>()
         };
-        let all = ["record-images", "compare-images", "flight"];
+        let all = [
+            "record-images",
+            "compare-images",
+            "flight",
+            "flight-of-sketch",
+            "flight-of-coherence",
+        ];
         assert_eq!(long("guest-jumps-pie", false), all);
         assert!(long("guest-jumps-pie", true).is_empty());
         assert!(long("guest-jumps-static", false).is_empty());

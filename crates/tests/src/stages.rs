@@ -66,14 +66,22 @@ pub fn spec(subject: &Subject, stage: &Stage, workshop: &Workshop) -> Result<Spe
             trace.into(),
             "--".into(),
         ]),
-        Action::Flight => argv.extend([
-            "record".into(),
-            "--flight=20ms".into(),
-            "--keep".into(),
-            "-o".into(),
-            trace.into(),
-            "--".into(),
-        ]),
+        Action::Flight | Action::FlightOfSketch | Action::FlightOfCoherence => {
+            let mode = match stage.action {
+                Action::FlightOfSketch => "--mode=sketch",
+                Action::FlightOfCoherence => "--mode=coherence",
+                _ => "--mode=serial",
+            };
+            argv.extend([
+                "record".into(),
+                mode.into(),
+                "--flight=20ms".into(),
+                "--keep".into(),
+                "-o".into(),
+                trace.into(),
+                "--".into(),
+            ]);
+        }
         Action::CompareImages => argv.extend(["index".into(), "--compare".into(), trace.into()]),
         Action::Sketch => argv.extend([
             "record".into(),
@@ -109,6 +117,8 @@ pub fn spec(subject: &Subject, stage: &Stage, workshop: &Workshop) -> Result<Spe
             | Action::Record
             | Action::RecordImages
             | Action::Flight
+            | Action::FlightOfSketch
+            | Action::FlightOfCoherence
             | Action::Sketch
             | Action::Coherence
     );
@@ -143,18 +153,20 @@ fn applies(stage: &Stage, header: &Header) -> bool {
         && (header.is_for_coherence() || !is_of_coherence(stage))
         && (header.images || stage.action != Action::CompareImages)
         && (header.index
-            || !matches!(
-                stage.action,
-                Action::Index | Action::Split | Action::CompareImages | Action::Flight
-            ))
+            || !(stage.is_flight()
+                || matches!(
+                    stage.action,
+                    Action::Index | Action::Split | Action::CompareImages
+                )))
 }
 
 fn is_of_sketch(stage: &Stage) -> bool {
-    stage.action == Action::Sketch || stage.of == Some("sketch")
+    matches!(stage.action, Action::Sketch | Action::FlightOfSketch) || stage.of == Some("sketch")
 }
 
 fn is_of_coherence(stage: &Stage) -> bool {
-    stage.action == Action::Coherence || stage.of == Some("coherence")
+    matches!(stage.action, Action::Coherence | Action::FlightOfCoherence)
+        || stage.of == Some("coherence")
 }
 
 /// The text with which `relive` must refuse this stage, if it must.
@@ -166,7 +178,10 @@ fn refusal<'a>(stage: &Stage, header: &'a Header) -> Option<&'a [u8]> {
     let here = match stage.action {
         Action::Record | Action::RecordImages | Action::Flight => refusal.place != Where::Sketch,
         Action::Run => refusal.place == Where::All,
-        Action::Sketch | Action::Coherence => refusal.place == Where::Sketch,
+        Action::Sketch
+        | Action::Coherence
+        | Action::FlightOfSketch
+        | Action::FlightOfCoherence => refusal.place == Where::Sketch,
         Action::Native
         | Action::Replay
         | Action::ParallelReplay
@@ -218,6 +233,8 @@ fn run_stage(
         | Action::Record
         | Action::RecordImages
         | Action::Flight
+        | Action::FlightOfSketch
+        | Action::FlightOfCoherence
         | Action::Sketch
         | Action::Coherence => {
             check_expected(header, &outcome, true)?;
@@ -226,7 +243,7 @@ fn run_stage(
                 before("native").expect("native runs first"),
                 &outcome,
             )?;
-            if stage.action == Action::Flight {
+            if stage.is_flight() {
                 let again = Spec {
                     stdin: None,
                     ..made

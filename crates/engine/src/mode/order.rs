@@ -44,14 +44,27 @@ pub trait Order: Sync {
         Ok(())
     }
 
-    /// The call at hand, or the end of the thread, is about to change words of guest memory, or to wake their waiters, or has
-    /// waited for them: an operation for each, as an atomic instruction on that word is. All of them at one moment: the
-    /// event comes before all that follows one of them.
+    /// The call at hand is about to wake waiters of words of guest memory, or has waited for them: an operation for each,
+    /// as an atomic instruction on that word is.
     ///
     /// # Errors
     /// As [`Order::acquire`].
-    fn touch(&self, _task: &mut Task, _words: &mut [u64]) -> Result<()> {
-        Ok(())
+    fn touch(&self, task: &mut Task, words: &mut [u64]) -> Result<()> {
+        self.change_words(task, words, &mut |_| Ok(()))
+    }
+
+    /// The same of words that the end of the thread changes, by `change`. All of them at one moment: whoever comes behind one
+    /// of the operations finds all words changed. `change` takes no object of others, and waits for nobody.
+    ///
+    /// # Errors
+    /// As [`Order::acquire`], or those of `change`.
+    fn change_words(
+        &self,
+        task: &mut Task,
+        _words: &mut [u64],
+        change: &mut dyn FnMut(&mut Task) -> Result<()>,
+    ) -> Result<()> {
+        change(task)
     }
 
     /// The task stands in front of an instruction that accesses lines of memory which it has to ask for: it gets

@@ -34,13 +34,17 @@ fn leave(task: &mut Task) -> Result<()> {
         false => Vec::new(),
     };
     words.extend((task.clear_tid != 0).then_some(task.clear_tid));
-    task.mode().order().touch(task, &mut words)?;
-    for at in robust::release(task, task.robust.0, task.tid)? {
-        task.mode().host().wake(at);
-    }
-    task.process.state().robust.remove(&task.index);
-    task.last = task.mode().host().leaves(&task.machine().registry);
-    clear_id(task)
+    let mut woken = Vec::new();
+    let mode = task.mode();
+    mode.order().change_words(task, &mut words, &mut |task| {
+        woken = robust::release(task, task.robust.0, task.tid)?;
+        task.process.state().robust.remove(&task.index);
+        task.last = mode.host().leaves(&task.machine().registry);
+        woken.extend(clear_id_word(task)?);
+        Ok(())
+    })?;
+    woken.into_iter().for_each(|at| mode.host().wake(at));
+    Ok(())
 }
 
 impl Task {
@@ -60,11 +64,17 @@ impl Task {
 /// # Errors
 /// The page cannot be opened.
 pub fn clear_id(task: &Task) -> Result<()> {
-    let at = task.clear_tid;
-    if at != 0 && answered(task.change_word(at, |_| Some(0)))?.is_ok() {
+    if let Some(at) = clear_id_word(task)? {
         task.mode().host().wake(at);
     }
     Ok(())
+}
+
+/// Clears the word; gives it, if somebody may wait for it.
+fn clear_id_word(task: &Task) -> Result<Option<u64>> {
+    let at = task.clear_tid;
+    let cleared = at != 0 && answered(task.change_word(at, |_| Some(0)))?.is_ok();
+    Ok(cleared.then_some(at))
 }
 
 /// Brings the other threads of a process that ends to rest for good, where they run at the same time and are

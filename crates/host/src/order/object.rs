@@ -30,7 +30,7 @@ pub const OP: u8 = std::mem::offset_of!(Object, op) as u8;
 
 impl Object {
     /// Takes the object for an operation of the thread whose context this is, and counts and orders
-    /// the operation. The thread holds no object yet, or those that [`super::hold_all`] has before this one, and may not be
+    /// the operation. The thread holds no object yet, or those that [`super::hold`] has before this one, and may not be
     /// stopped until it has released it.
     ///
     /// # Panics

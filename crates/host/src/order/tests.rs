@@ -129,13 +129,23 @@ fn threads_hold_an_object_one_at_a_time() {
     assert_eq!(shared.into_inner(), 3 * ROUNDS);
 }
 
+fn words_are_held(held: &HeldWords<'_>) -> bool {
+    held.objects().all(|same| object_of(same[0]).is_held())
+}
+
 #[test]
 fn words_are_held_at_one_moment_and_count_one_each() {
     let (mut a, mut b) = (context(1), context(2));
     let [one, two] = [0x7100_0000, 0x7100_1000];
-    hold_all(&mut [two, one + 4, one], &mut a);
+    let all = |mut words: Vec<u64>, ctx: &mut Context| {
+        let held = HeldWords::sort(&mut words);
+        held.objects().for_each(|same| hold(same, ctx));
+        assert!(words_are_held(&held), "all at one moment");
+        held.release();
+    };
+    all(vec![two, one + 4, one], &mut a);
     assert_eq!((a.ops, a.edges()), (3, [].as_slice()));
-    hold_all(&mut [one, two], &mut b);
+    all(vec![one, two], &mut b);
     assert_eq!(b.ops, 2);
     let mut follows: Vec<(u32, u64)> = b.edges().iter().map(|e| (e.from, e.from_op)).collect();
     follows.sort_unstable();

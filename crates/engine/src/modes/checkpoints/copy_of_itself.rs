@@ -43,8 +43,8 @@ pub struct CopyPlan {
     pub left: BTreeMap<u32, Point>,
     /// The turn at hand, counted on the schedule tape.
     pub turn: u32,
-    /// Where that tape is; `None` where threads take no turns.
-    pub schedule: Option<TapeMark>,
+    /// Where that tape is.
+    pub schedule: TapeMark,
     /// Where the first stack of the program began.
     pub stack: u64,
     /// Where the tape of the task is that makes the checkpoint.
@@ -315,7 +315,7 @@ fn describe(task: &Task, plan: &CopyPlan) -> Result<Prologue> {
         memory: map,
         shared_files: files.into_iter().collect(),
         turn: plan.turn,
-        schedule: plan.schedule,
+        schedule: Some(plan.schedule),
         replayed: ReplayedState {
             events: plan.elapsed.events,
             turns: plan.elapsed.turns,

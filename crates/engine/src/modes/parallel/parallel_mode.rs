@@ -48,9 +48,15 @@ impl Order for Parallel {
         Replay.takes_action(task)
     }
 
-    fn touch(&self, task: &mut Task, words: &mut [u64]) -> Result<()> {
+    fn change_words(
+        &self,
+        task: &mut Task,
+        words: &mut [u64],
+        change: &mut dyn FnMut(&mut Task) -> Result<()>,
+    ) -> Result<()> {
         Replay.touch(task, words)?;
-        await_followed(task)
+        await_followed(task)?;
+        change(task)
     }
 }
 

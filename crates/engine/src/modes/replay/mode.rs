@@ -61,9 +61,14 @@ impl Order for Replay {
         None
     }
 
-    fn touch(&self, task: &mut Task, words: &mut [u64]) -> Result<()> {
+    fn change_words(
+        &self,
+        task: &mut Task,
+        words: &mut [u64],
+        change: &mut dyn FnMut(&mut Task) -> Result<()>,
+    ) -> Result<()> {
         task.ctx.ops += words.len() as u64;
-        Ok(())
+        change(task)
     }
 }
 

@@ -106,7 +106,7 @@ impl Serial {
         let began = Instant::now();
         let (process, schedule) = {
             let schedule = self.schedule();
-            (schedule.process, Some(schedule.mark().unwrap_or_default()))
+            (schedule.process, schedule.mark().unwrap_or_default())
         };
         let resting = own.resting.all();
         let resting = resting.values().map(|resting| {

@@ -7,6 +7,7 @@
 use std::time::Instant;
 
 use relive_host::order::now;
+use relive_trace::TapeMark;
 
 use super::Sketch;
 use crate::failure::Result;
@@ -134,7 +135,8 @@ impl Sketch {
             elapsed,
             left: Default::default(),
             turn: 0,
-            schedule: None,
+            // It begins where the process goes over to turns, if it does.
+            schedule: TapeMark::default(),
             stack: own.stack(),
             current: ordered_tape_of(task, in_call, moment),
             resting: resting.collect(),

@@ -388,21 +388,29 @@ impl Order for Sketch {
         self.permit_frame_of(task)
     }
 
-    fn touch(&self, task: &mut Task, words: &mut [u64]) -> Result<()> {
+    fn change_words(
+        &self,
+        task: &mut Task,
+        words: &mut [u64],
+        change: &mut dyn FnMut(&mut Task) -> Result<()>,
+    ) -> Result<()> {
         if self.lines.is_some() {
             task.ctx.ops += words.len() as u64;
-            return self.permit_words(task, words);
+            self.permit_words(task, words)?;
+            return change(task);
         }
         let Tape::Out(tape) = &mut task.tape else {
-            return Ok(());
+            return change(task);
         };
         tape.take_edges(&mut task.ctx, false)?;
-        // So many at once that there is room for their edges.
-        for words in words.chunks_mut(order::EDGES / 2) {
-            order::hold_all(words, &mut task.ctx);
+        let held = order::HeldWords::sort(words);
+        for same in held.objects() {
+            order::hold(same, &mut task.ctx);
             tape.take_edges(&mut task.ctx, true)?;
         }
-        Ok(())
+        let changed = change(task);
+        held.release();
+        changed
     }
 
     fn acquire_file(

@@ -71,7 +71,6 @@ fn at_exact_tapes(state: &mut SessionState) {
     for tape in state.threads.iter_mut().filter_map(|t| t.tape.as_mut()) {
         *tape = TapeState::at(TapeMark::default());
     }
-    state.schedule = Some(TapeMark::default());
 }
 
 /// Whether the excerpt begins as the state of one of its processes says.

@@ -4,10 +4,11 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use relive_trace::{TapeReader, Trace};
+use relive_trace::{ImageReader, ImageSet, TapeReader, Trace};
 
 use crate::course::{Clock, Note};
 use crate::failure::{Failure, Result};
+use crate::session_state::{SessionState, ThreadState};
 
 /// The threads of the recorded processes, by index of the process and of the thread.
 pub type Paths = BTreeMap<u32, BTreeMap<u32, Path>>;
@@ -31,13 +32,12 @@ pub struct Way {
 }
 
 impl Path {
-    /// The path of a tape.
+    /// The path of a tape, before whose first entry the thread is.
     ///
     /// # Errors
     /// The tape is damaged.
-    pub fn of(mut tape: TapeReader) -> Result<Self> {
+    fn of(mut tape: TapeReader, mut clock: Clock) -> Result<Self> {
         let mut path = Self::default();
-        let mut clock = Clock::default();
         while let Some(event) = tape.next().map_err(Failure::setup)? {
             match clock.read(event.ticks, &event.kind) {
                 Some(Note::Moment {
@@ -187,15 +187,33 @@ pub fn read(trace: &Trace, process: u32, paths: &mut Paths) -> Result<()> {
         return Ok(());
     }
     let mut threads = BTreeMap::new();
+    let clocks = clocks(trace, process)?;
     for tape in trace.tapes() {
         let id = tape.id;
         if id.process == process && !id.is_schedule() {
             let tape = trace.tape(id).map_err(Failure::setup)?;
-            threads.insert(id.thread, Path::of(tape)?);
+            let clock = clocks.get(&id.thread).copied().unwrap_or_default();
+            threads.insert(id.thread, Path::of(tape, clock)?);
         }
     }
     paths.insert(process, threads);
     Ok(())
+}
+
+/// The clocks of threads with which an excerpt begins, by their index: from its image of the process.
+fn clocks(trace: &Trace, process: u32) -> Result<BTreeMap<u32, Clock>> {
+    let excerpt = trace.manifest().excerpt.as_ref();
+    let Some(begin) = excerpt.and_then(|excerpt| excerpt.process(process)) else {
+        return Ok(BTreeMap::new());
+    };
+    let image = ImageReader::open(trace.directory(), ImageSet::Begin, process, begin.work);
+    let image = image.map_err(Failure::setup)?;
+    let state = SessionState::of(&image).map_err(|e| e.failure(ImageSet::Begin))?;
+    let clock = |thread: &ThreadState| {
+        let tape = thread.tape.as_ref()?;
+        Some((thread.task.index, Clock::at(tape.order.clock)))
+    };
+    Ok(state.threads.iter().filter_map(clock).collect())
 }
 
 #[cfg(test)]
