@@ -61,6 +61,7 @@ pub struct RecordOptions<'a> {
 /// # Errors
 /// The first failure; the trace is then incomplete, or not there.
 pub fn record(options: &RecordOptions<'_>) -> Result<Recording> {
+    crate::logging::init();
     keep_heap();
     let target = find_program(options.program, options.args)?;
     let trace = absolute(options.trace)?;

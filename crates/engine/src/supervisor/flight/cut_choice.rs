@@ -42,6 +42,7 @@ pub enum ProcessBegins {
 pub type FlightCut = BTreeMap<u32, ProcessBegins>;
 
 /// A process as far as it is known.
+#[derive(Debug)]
 struct FlightProcess {
     parent: Option<u32>,
     /// Its first event is here.
@@ -54,7 +55,7 @@ struct FlightProcess {
 }
 
 /// See the module.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub struct FlightTree {
     processes: BTreeMap<u32, FlightProcess>,
     /// All of lower indexes have been known.

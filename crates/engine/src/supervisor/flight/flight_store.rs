@@ -14,6 +14,7 @@ use relive_trace::{
 use rustix::fs::{FallocateFlags, fallocate};
 
 use super::cut_choice::{FlightCut, FlightTree};
+use crate::course::Clock;
 use crate::failure::{Failure, Result};
 use crate::image_stream::CopyPlace;
 
@@ -85,14 +86,21 @@ impl FlightStore {
 
     /// A process begins with the first event of its first tape.
     fn begins(&mut self, tape: TapeId) -> Result<()> {
-        let parent = match Decoder::new().decode(self.tapes.beginning(tape)) {
-            Ok((event, _)) => match event.kind {
-                Kind::Start(start) => Some(start.parent.process),
-                _ => None,
-            },
-            // The rest comes with the next bytes.
-            Err(DecodeError::Incomplete) => return Ok(()),
-            Err(error) => return Err(Failure::internal(error)),
+        let (mut decoder, mut clock) = (Decoder::new(), Clock::default());
+        let mut bytes = self.tapes.beginning(tape);
+        let parent = loop {
+            let (event, len) = match decoder.decode(bytes) {
+                Ok(found) => found,
+                // The rest comes with the next bytes.
+                Err(DecodeError::Incomplete) => return Ok(()),
+                Err(error) => return Err(Failure::internal(error)),
+            };
+            match event.kind {
+                // When it was there, and what it comes behind.
+                kind if clock.read(event.ticks, &kind).is_some() => bytes = &bytes[len..],
+                Kind::Start(start) => break Some(start.parent.process),
+                _ => break None,
+            }
         };
         let parent = parent.filter(|parent| *parent < tape.process);
         self.tree.born(tape.process, parent, Instant::now());
