@@ -16,8 +16,11 @@ use crate::sigaction::{DefaultAction, SIG_DFL, SIG_IGN, default_action};
 use crate::siginfo::{SigInfo, fault_addr, fault_info, signo};
 use crate::tape::SYNCHRONOUS;
 use crate::task::Task;
+use crate::task::signal_state::Interrupted;
 
 const SI_KERNEL: i32 = 128;
+/// Bytes of the `syscall` instruction.
+const SYSCALL: u64 = 2;
 /// The exception number of a page fault, and of a general protection fault.
 const PAGE_FAULT: u64 = 14;
 const PROTECTION: u64 = 13;
@@ -332,10 +335,20 @@ pub fn finish_restart(task: &mut Task) {
     }
 }
 
+/// Where the task goes on once it has been decided whether an interrupted call is made again, as [`finish_restart`] does.
+#[must_use]
+pub fn goes_on_at(task: &Task) -> u64 {
+    let restarts = |call: &Interrupted| call.always || call.without_handler;
+    match task.signals.restart.as_ref().is_some_and(restarts) {
+        true => task.ctx.rip - SYSCALL,
+        false => task.ctx.rip,
+    }
+}
+
 /// Goes back to the `syscall` instruction.
 fn make_again(task: &mut Task, nr: u32) {
     task.ctx.set_reg(Reg::Rax, u64::from(nr));
-    task.ctx.rip -= 2;
+    task.ctx.rip -= SYSCALL;
 }
 
 /// rt_sigreturn(2).

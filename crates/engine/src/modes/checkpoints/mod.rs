@@ -7,8 +7,11 @@ pub mod copy_of_itself;
 pub mod progress;
 pub mod resting;
 
+use std::sync::atomic::Ordering;
+
 use crate::call::Call;
 use crate::image_stream::{CHECKPOINTS, CopyPlace, PR_KEEP};
+use crate::sharing::processes::PROCESSES;
 use crate::shm::Shm;
 use crate::task::Task;
 use checkpointing::Checkpointing;
@@ -37,6 +40,12 @@ pub fn is_plain(task: &Task) -> bool {
 /// Whether ids and parents of processes are what the descriptions say.
 pub fn has_plain_ids(shm: Shm) -> bool {
     !crate::ids::may_differ() && !CHECKPOINTS.of(&shm).may_be_adopted()
+}
+
+/// The turns that a process has begun: by the baton, and each program of it one.
+pub fn turns_of(shm: Shm, process: u32) -> u32 {
+    let slot = PROCESSES.of(&shm).get(process);
+    slot.map_or(0, |slot| slot.turns.load(Ordering::Acquire))
 }
 
 /// Takes a place for a copy of the task's process, of which checkpoint `wanted` is asked for; `None`: it can have no copy

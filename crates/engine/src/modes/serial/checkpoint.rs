@@ -17,7 +17,6 @@ use crate::modes::checkpoints::resting::RestingPlace;
 use crate::failure::Result;
 use crate::image_stream::{CHECKPOINTS, CopyPlace, TreeState};
 use crate::sharing::processes::{PROCESSES, standing};
-use crate::shm::Shm;
 use crate::task::Task;
 
 impl Serial {
@@ -125,7 +124,7 @@ impl Serial {
             shm: self.shm,
             elapsed,
             left,
-            turn: turns(self.shm, process),
+            turn: checkpoints::turns_of(self.shm, process),
             schedule,
             stack: own.stack(),
             current: tape_of(task),
@@ -165,7 +164,3 @@ impl Serial {
     }
 }
 
-fn turns(shm: Shm, process: u32) -> u32 {
-    let slot = PROCESSES.of(&shm).get(process);
-    slot.map_or(0, |slot| slot.turns.load(Ordering::Acquire))
-}

@@ -15,7 +15,7 @@ use crate::image_stream::{CHECKPOINTS, CopyPlace, TreeState};
 use crate::modes::checkpoints::checkpointing::Checkpointing;
 use crate::modes::checkpoints::copy_of_itself::{self, CopyPlan, ordered_tape_of};
 use crate::modes::checkpoints::resting::{RestingPlace, RestingTask};
-use crate::modes::checkpoints::{has_plain_ids, is_plain, place_of_copy};
+use crate::modes::checkpoints::{has_plain_ids, is_plain, place_of_copy, turns_of};
 use crate::task::Task;
 
 impl Sketch {
@@ -134,7 +134,7 @@ impl Sketch {
             shm: self.shm,
             elapsed,
             left: Default::default(),
-            turn: 0,
+            turn: turns_of(self.shm, task.process.index),
             // It begins where the process goes over to turns, if it does.
             schedule: TapeMark::default(),
             stack: own.stack(),

@@ -6,6 +6,7 @@ use super::hints::What;
 use crate::course::Note;
 use crate::failure::{Failure, Result};
 use crate::modes::replay::races::tracking;
+use crate::signals::deliver;
 use crate::tape::{Tape, TapeIn};
 use crate::task::Task;
 
@@ -87,6 +88,8 @@ pub fn bound(task: &mut Task, around: Surroundings<'_>) -> Result<Bound> {
     let Surroundings { others, hint, .. } = around;
     let (ticks, ops) = (task.ctx.ticks(), task.ctx.ops);
     let is_made = |thread, op| others.has_made(thread, op);
+    // A call that a signal has interrupted is yet to be made again.
+    let goes_on_at = deliver::goes_on_at(task);
     let Tape::In(tape) = &mut task.tape else {
         return Ok(Bound::End);
     };
@@ -161,7 +164,7 @@ pub fn bound(task: &mut Task, around: Surroundings<'_>) -> Result<Bound> {
                         task.slot
                     )));
                 }
-                if task.ctx.rip != pc {
+                if task.ctx.rip != pc && goes_on_at != pc {
                     return Ok(Bound::Step { ticks: tick, at });
                 }
                 *marks += 1;
