@@ -18,6 +18,7 @@ use tar::{Builder, HeaderMode};
 use crate::args::PackArgs;
 use crate::format::{count, size};
 use crate::room::Room;
+use crate::unpack::PARTS;
 use crate::{names, output, traces};
 
 /// Folder in a trace for source files, under their absolute paths.
@@ -104,7 +105,18 @@ fn fill(
     no_sources: bool,
 ) -> std::io::Result<Extras> {
     let mut there = BTreeSet::new();
-    add_folder(archive, folder, name, &mut there)?;
+    for part in PARTS {
+        // A recording need not have all, and may have beside them what a search has noted.
+        let (from, to) = (folder.join(part), name.join(part));
+        match from.symlink_metadata() {
+            Ok(about) if about.is_dir() => add_folder(archive, &from, &to, &mut there)?,
+            Ok(about) if about.is_file() => {
+                add_file(archive, &from, &to)?;
+                there.insert(to);
+            }
+            _ => {}
+        }
+    }
     let mut wanted = BTreeSet::new();
     let mut extras = Extras {
         debug: 0,

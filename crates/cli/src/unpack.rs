@@ -31,7 +31,7 @@ const ALWAYS: u64 = 1 << 30;
 const TIMES: u64 = 200;
 
 /// The entries of a recording's folder.
-const PARTS: [&str; 10] = [
+pub const PARTS: [&str; 10] = [
     "begin",
     "index",
     "manifest.json",

@@ -345,7 +345,12 @@ mod tests {
         assert!(refused("").is_empty());
         let recorded = ["record", "record-tiny", "record-images", "flight"];
         assert_eq!(refused("refused=x"), recorded);
-        let together = ["sketch", "coherence"];
+        let together = [
+            "sketch",
+            "coherence",
+            "flight-of-sketch",
+            "flight-of-coherence",
+        ];
         assert_eq!(refused("refused=x refused-in=sketch"), together);
         assert_eq!(refused("parallel=refused"), ["parallel-replay"]);
         let all = [

@@ -71,12 +71,15 @@ impl Trace {
             && let Ok(found) = Manifest::read(&exact)
             && found.complete
         {
+            // They are whole, but where the recording was cut off they go no further.
+            let whole = manifest.complete;
             let input_length = manifest.input_length;
             let manifest = Manifest {
                 input_length,
                 ..found
             };
-            let trace = Self::open_tapes(directory, &exact, manifest)?;
+            let mut trace = Self::open_tapes(directory, &exact, manifest)?;
+            trace.manifest.complete = whole;
             return Ok(Self {
                 exact: true,
                 ..trace
@@ -172,6 +175,13 @@ impl Trace {
     /// Whether the end is missing: the recorder died while writing, or the file was cut.
     pub fn truncated(&self) -> bool {
         self.truncated
+    }
+
+    /// Whether the tapes end where they were cut, and not with the program.
+    #[must_use]
+    pub fn is_cut(&self) -> bool {
+        let excerpt = self.manifest.excerpt.as_ref();
+        self.truncated || !self.manifest.complete || excerpt.is_some_and(|excerpt| excerpt.cut)
     }
 
     /// All tapes, in order.

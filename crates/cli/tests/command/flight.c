@@ -34,7 +34,10 @@ int main(int argc, char **argv)
         pthread_create(&threads[i], 0, work, 0);
     for (int round = 0; round < atoi(argv[1]); round++) {
         usleep(5000);
-        printf("round %d: %ld\n", round, count);
+        pthread_mutex_lock(&lock);
+        long now = count;
+        pthread_mutex_unlock(&lock);
+        printf("round %d: %ld\n", round, now);
         fflush(stdout);
         if (argc > 3 && round == atoi(argv[3]) && prctl(0x524c564b) == 0)
             return 1;

@@ -10,6 +10,9 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::sandbox::{Sandbox, text, wait};
 
+/// Threads take turns, or run on all cores.
+const MODES: [&str; 3] = ["--mode=serial", "--mode=sketch", "--mode=coherence"];
+
 fn compiled() -> (Sandbox, PathBuf) {
     compiled_from("flight.c")
 }
@@ -43,8 +46,21 @@ fn works(sandbox: &Sandbox) -> Vec<PathBuf> {
 
 #[test]
 fn the_last_part_of_a_crash_is_kept() {
+    for mode in MODES {
+        crash_is_kept(mode);
+    }
+}
+
+fn crash_is_kept(mode: &str) {
     let (sandbox, program) = compiled();
-    let words = ["record", "--flight=100ms", "-o", "kept", text(&program)];
+    let words = [
+        "record",
+        mode,
+        "--flight=100ms",
+        "-o",
+        "kept",
+        text(&program),
+    ];
     let outcome = sandbox.relive(&[&words[..], &["120", "x"]].concat());
     assert_eq!(outcome.signal(), Some(libc::SIGSEGV), "{outcome:#?}");
     let part = check(&sandbox, "kept", &outcome.stdout);
@@ -76,7 +92,31 @@ fn a_short_run_is_kept_as_a_whole_and_a_good_one_not_at_all() {
     std::fs::remove_dir_all(sandbox.path("kept")).unwrap();
     record(&["--keep", text(&program), "3"]).ok();
     sandbox.relive(&["verify", "kept"]).ok();
-    record(&["--mode", "sketch", "true"]).refused("leave out --mode sketch, or --flight");
+    record(&["--mode", "sketch", "--chaos", "true"])
+        .refused("leave out --mode sketch, or --chaos");
+}
+
+/// A parallel replay, a second excerpt and an index would have to begin with threads that take no turns.
+#[test]
+fn a_part_with_threads_on_all_cores_says_what_it_cannot() {
+    let (sandbox, program) = compiled();
+    let words = [
+        "record",
+        "--mode=sketch",
+        "--flight=60ms",
+        "-o",
+        "kept",
+        text(&program),
+        "60",
+        "9",
+    ];
+    assert_eq!(sandbox.relive(&words).code(), Some(9));
+    let relive = |words: &[&str]| sandbox.relive(words);
+    relive(&["replay", "--parallel", "kept"]).refused("the last part of a run");
+    relive(&["split", "kept", "--from", "end", "-o", "part"]).refused("without --mode sketch");
+    relive(&["index", "kept"]).refused("without --mode sketch");
+    relive(&["explore", "kept"]).ok();
+    relive(&["verify", "kept"]).ok();
 }
 
 /// A copy that sleeps sees no change of a file behind its place, although it maps the file.
@@ -153,13 +193,19 @@ fn check_tree(sandbox: &Sandbox, kept: &str, lines: &str) -> usize {
 /// Its processes are cut at places of their own, also those that sleep all the time, or can seldom be described.
 #[test]
 fn the_last_part_of_a_tree_is_kept() {
+    for mode in MODES {
+        tree_is_kept(mode);
+    }
+}
+
+fn tree_is_kept(mode: &str) {
     let (sandbox, program) = compiled_from("flight_tree.c");
     let (mut gaps, mut n) = (0, 0);
     // Where processes are cut is a matter of time; each of these recordings is checked.
     while n < 3 || gaps == 0 && n < 40 {
         n += 1;
         let kept = format!("kept-{n}");
-        let words = ["record", "--flight=100ms", "-o", &kept, text(&program)];
+        let words = ["record", mode, "--flight=100ms", "-o", &kept, text(&program)];
         let outcome = sandbox.relive(&[&words[..], &["150"]].concat());
         assert_eq!(outcome.signal(), Some(libc::SIGSEGV), "{outcome:#?}");
         gaps += check_tree(&sandbox, &kept, &outcome.stdout);
@@ -196,9 +242,15 @@ fn a_parent_that_waits_holds_nothing() {
 }
 
 /// A flight recording of a program that goes on for a while, which has written its first line.
-fn running(sandbox: &Sandbox, program: &Path, rounds: &str) -> (Child, BufReader<impl Read>) {
+fn running(
+    sandbox: &Sandbox,
+    mode: &str,
+    program: &Path,
+    rounds: &str,
+) -> (Child, BufReader<impl Read + use<>>) {
     let words = [
         "record",
+        mode,
         "--flight=60ms",
         "-o",
         "kept",
@@ -215,8 +267,14 @@ fn running(sandbox: &Sandbox, program: &Path, rounds: &str) -> (Child, BufReader
 
 #[test]
 fn a_run_is_kept_when_somebody_asks_and_goes_on() {
+    for mode in MODES {
+        run_is_kept(mode);
+    }
+}
+
+fn run_is_kept(mode: &str) {
     let (sandbox, program) = compiled();
-    let (mut child, mut output) = running(&sandbox, &program, "400");
+    let (mut child, mut output) = running(&sandbox, mode, &program, "400");
     std::thread::sleep(Duration::from_millis(500));
     let asked = sandbox.relive(&["keep", "kept"]).ok();
     assert!(asked.stdout.contains("kept as"), "{asked:#?}");
@@ -289,7 +347,7 @@ fn a_window_of_bytes_is_kept() {
 #[test]
 fn a_recorder_that_is_asked_to_end_keeps_what_there_is() {
     let (sandbox, program) = compiled();
-    let (mut child, mut output) = running(&sandbox, &program, "4000");
+    let (mut child, mut output) = running(&sandbox, MODES[0], &program, "4000");
     std::thread::sleep(Duration::from_millis(300));
     let pid = Pid::from_raw(child.id() as i32).unwrap();
     kill_process(pid, Signal::TERM).unwrap();
@@ -305,7 +363,7 @@ fn a_recorder_that_is_killed_leaves_a_recording_or_a_word() {
     let (sandbox, program) = compiled();
     let mut whole = 0;
     for n in 0..24u64 {
-        let (mut child, output) = running(&sandbox, &program, "4000");
+        let (mut child, output) = running(&sandbox, MODES[(n % 3) as usize], &program, "4000");
         std::thread::sleep(Duration::from_millis(100 + 7 * (n % 5)));
         let mut keep = sandbox.command(&["keep", "kept"]);
         keep.stdout(Stdio::null()).stderr(Stdio::null());

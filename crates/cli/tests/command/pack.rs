@@ -26,6 +26,8 @@ fn the_order_that_a_first_replay_has_found_is_packed() {
     here.relive(&["record", "--mode", "sketch", "-o", "drawn", "true"])
         .ok();
     here.relive(&["replay", "drawn"]).ok();
+    // What a search that was interrupted has noted is no part of the recording.
+    std::fs::write(here.path("drawn/explored"), "{}\n").unwrap();
     here.relive(&["pack", "-o", "drawn.tar.zst", "drawn"]).ok();
     here.relive(&["unpack", "drawn.tar.zst", "-o", "again"])
         .ok();

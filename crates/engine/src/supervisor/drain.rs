@@ -237,21 +237,19 @@ impl Drain {
         Ok(closed.map_or((None, None), |(kept, failure)| (Some(kept), failure)))
     }
 
-    /// Marks the trace complete. All processes have ended, and their rings are empty.
+    /// Marks the trace complete. All processes have ended, and their rings are empty. `like`: the totals of a recording that
+    /// was not cut off.
     ///
     /// # Errors
     /// It cannot be written.
-    pub(super) fn finish(self, like: &Summary) -> Result<()> {
-        let summary = Summary {
+    pub(super) fn finish(self, like: Option<&Summary>) -> Result<()> {
+        let summary = like.map(|like| Summary {
             events: self.events,
             wall_ms: self.started.elapsed().as_millis() as u64,
             ..like.clone()
-        };
-        self.store
-            .writer
-            .finish(Some(&summary))
-            .map_err(Failure::setup)?;
-        Ok(())
+        });
+        let finished = self.store.writer.finish(summary.as_ref());
+        finished.map(drop).map_err(Failure::setup)
     }
 
     /// Reads all rings once; says whether any tape can still grow.

@@ -202,8 +202,8 @@ pub fn replay_into(
             sites: SITES.of(&shm).learnt(),
         })?;
     let gathered = broker.finish()?;
-    if let (Some(exact), Some(summary)) = (exact, &manifest.summary) {
-        exact.finish(summary)?;
+    if let Some(exact) = exact {
+        exact.finish(manifest.summary.as_ref())?;
     }
     let events = shm.header().events.load(Ordering::Relaxed);
     // The tape of a process that was killed from outside does not say so; the manifest does.
@@ -234,6 +234,8 @@ fn side_by_side(path: &Path) -> Result<Trace> {
         "its threads were recorded one at a time (a recording by `relive record --mode sketch` can be)"
     } else if trace.manifest().recorder == Recorder::Coherence {
         "all accesses to its memory are in order, of which a parallel replay knows nothing"
+    } else if trace.manifest().excerpt.is_some() {
+        "it is the last part of a run, and does not begin with the program"
     } else if trace.tapes().iter().any(|tape| tape.id.process != 0) {
         "it has several processes"
     } else if trace.tapes().iter().any(|tape| tape.id.is_schedule()) {

@@ -105,6 +105,7 @@ pub fn check(at: &Stepper, track: &Track, state: &SessionState) -> ImageResult<(
     if again == *state {
         return Ok(());
     }
+    tracing::debug!(target: "image", "described again: {again:#?}\nin the image: {state:#?}");
     Err(bad(&match again.sum == state.sum {
         true => "a process cannot be in this state".to_owned(),
         false => format!(

@@ -7,6 +7,7 @@ use relive_trace::Kind;
 use super::bound::{Bound, is_at_call};
 use super::next_thread::first;
 use crate::failure::{Failure, Result};
+use crate::flow::Flow;
 use crate::modes::replay::events::DueEvent;
 use crate::modes::replay::session::Session;
 use crate::modes::replay::stepper::execute::Toward;
@@ -38,6 +39,8 @@ enum First {
     Running(Bound),
     /// The one of this slot.
     Other(u32),
+    /// Each waits for something that is on no tape: the recording was cut there.
+    Nobody,
 }
 
 impl Session {
@@ -81,6 +84,10 @@ impl Stepper {
             linear.waits(self.task.slot);
         }
         let bound = match (self.goes_first()?, self.steps) {
+            (First::Nobody, _) => {
+                self.change_turn(Flow::Park)?;
+                return Ok(Step::Changed);
+            }
             (First::Running(bound), _) => bound,
             (First::Other(slot), Some(steps)) => {
                 self.hand_over(slot, steps)?;
@@ -114,6 +121,7 @@ impl Stepper {
         match self.session.first_due(Some(&mut self.task))? {
             Some((slot, Some(bound))) if slot == self.task.slot => Ok(First::Running(bound)),
             Some((slot, _)) => Ok(First::Other(slot)),
+            None if self.session.linear.as_ref().is_some_and(|l| l.is_cut) => Ok(First::Nobody),
             None => Err(circle(&self.task)),
         }
     }

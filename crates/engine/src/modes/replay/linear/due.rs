@@ -47,6 +47,8 @@ pub struct Linear {
     outlooks: Outlooks,
     /// The recording says all of the order of accesses to memory.
     says_all: bool,
+    /// Its tapes end where they were cut: what a thread waits for there may be on none.
+    pub is_cut: bool,
 }
 
 impl Linear {
@@ -58,6 +60,8 @@ impl Linear {
         let Some(schedule) = ExactTurns::of(machine, process) else {
             return Ok(None);
         };
+        let (recorder, is_cut) =
+            hook_state::with(|s| (s.trace.manifest().recorder, s.trace.is_cut()));
         Ok(Some(Self {
             schedule,
             seen: BTreeSet::new(),
@@ -71,7 +75,8 @@ impl Linear {
             first_moments: FirstMoments::default(),
             outputs: OwnOutputs::default(),
             outlooks: Outlooks::default(),
-            says_all: hook_state::with(|s| s.trace.manifest().recorder == Recorder::Coherence),
+            says_all: recorder == Recorder::Coherence,
+            is_cut,
         }))
     }
 

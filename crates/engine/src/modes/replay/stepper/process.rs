@@ -45,7 +45,9 @@ impl Stepper {
         let (slot, process) = (self.task.slot, self.task.process.index);
         self.ended = self.session.settle(&mut self.task, flow)?;
         match self.ended {
-            Some(Ended::CutOff) if !self.session.is_beside() => session::check_cut_off(process)?,
+            Some(Ended::CutOff) if !self.session.may_end_anywhere() => {
+                session::check_cut_off(process)?;
+            }
             None if parks || self.task.slot != slot => self.turn += 1,
             _ => {}
         }
