@@ -41,6 +41,15 @@ pub struct Trace {
     exact: bool,
 }
 
+/// Whether the tapes in a folder are as long as they were when the recording ended.
+fn has_all_tapes(directory: &Path, manifest: &Manifest) -> Result<bool> {
+    let path = directory.join(TAPES);
+    let about = path.metadata().map_err(|error| Error::read(&path, error))?;
+    Ok(manifest
+        .tapes_length
+        .is_none_or(|recorded| about.len() >= recorded))
+}
+
 /// Folder in a sketch for its exact tapes, once a replay has found the turns of its threads.
 pub fn exact_folder(trace: &Path) -> PathBuf {
     trace.join("exact")
@@ -72,7 +81,7 @@ impl Trace {
             && found.complete
         {
             // They are whole, but where the recording was cut off they go no further.
-            let whole = manifest.complete;
+            let whole = manifest.complete && has_all_tapes(directory, &manifest)?;
             let input_length = manifest.input_length;
             let manifest = Manifest {
                 input_length,

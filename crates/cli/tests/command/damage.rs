@@ -36,12 +36,30 @@ fn with_tapes(sandbox: &Sandbox, whole: &Path, tapes: &[u8]) -> PathBuf {
 fn a_cut_trace_replays_its_beginning_and_says_so() {
     let sandbox = Sandbox::new();
     let (whole, printed) = recording(&sandbox);
+    check_cuts(&sandbox, &whole, &printed);
+}
+
+/// What one thread waits for may be on no tape any more.
+#[test]
+fn a_cut_trace_of_threads_on_all_cores_replays_its_beginning_too() {
+    for mode in ["--mode=sketch", "--mode=coherence"] {
+        let sandbox = Sandbox::new();
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/command/flight.c");
+        let program = sandbox.compile(&source, "flight");
+        let words = ["record", mode, "-o", "whole", text(&program), "60", "4"];
+        let recorded = sandbox.relive(&words);
+        assert_eq!(recorded.code(), Some(4), "{recorded:#?}");
+        check_cuts(&sandbox, &sandbox.path("whole"), &recorded.stdout);
+    }
+}
+
+fn check_cuts(sandbox: &Sandbox, whole: &Path, printed: &str) {
     let tapes = std::fs::read(whole.join("tapes")).unwrap();
     let mut number = Rng::new(0x5eed);
     let random = (0..10).map(|_| number.below(tapes.len() as u64) as usize);
     let mut longest = 0;
     for length in [0, 1, tapes.len() - 1].into_iter().chain(random) {
-        let copy = with_tapes(&sandbox, &whole, &tapes[..length]);
+        let copy = with_tapes(sandbox, whole, &tapes[..length]);
         let replayed = sandbox.relive(&["replay", text(&copy)]).refused("cut off");
         assert!(
             printed.starts_with(&replayed.stdout),

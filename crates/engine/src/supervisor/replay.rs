@@ -203,7 +203,7 @@ pub fn replay_into(
         })?;
     let gathered = broker.finish()?;
     if let Some(exact) = exact {
-        exact.finish(manifest.summary.as_ref())?;
+        exact.finish(manifest.summary.as_ref().filter(|_| !trace.is_cut()))?;
     }
     let events = shm.header().events.load(Ordering::Relaxed);
     // The tape of a process that was killed from outside does not say so; the manifest does.

@@ -104,8 +104,8 @@ impl Session {
             // The stops of its run know how far.
             return Ok(true);
         }
-        if self.linear.is_some() {
-            return Ok(matches!(&task.tape, Tape::In(tape) if !tape.notes.is_empty()));
+        if let Some(linear) = &self.linear {
+            return Ok(!linear.is_cut && matches!(&task.tape, Tape::In(tape) if !tape.notes.is_empty()));
         }
         Ok(self.turns.more()? || (task.tape.at_end()? && self.turns.awaited()?))
     }
@@ -174,7 +174,8 @@ impl Session {
             }
             return self.turns.next();
         }
-        let first = self.first_due(None)?;
+        // One that is gone has done all that it had to do; this one may not have.
+        let first = self.first_due((!ends).then_some(task))?;
         let (Some(linear), Some((slot, _))) = (&mut self.linear, first) else {
             return Ok(None);
         };

@@ -75,6 +75,8 @@ pub struct Surroundings<'a> {
     pub hint: &'a dyn Fn(What) -> Option<u64>,
     /// It stands in front of its next event.
     pub is_at_event: bool,
+    /// The recording was cut off: of what a thread has done behind the last event on its tape that may say a part only.
+    pub is_cut: bool,
     /// The recording says all of the order of accesses to memory: the way between two events is one, and calls that
     /// concern the thread alone have no moment.
     pub says_all: bool,
@@ -95,6 +97,9 @@ pub fn bound(task: &mut Task, around: Surroundings<'_>) -> Result<Bound> {
     };
     // Loads the notes in front of it.
     let next = tape.upcoming()?;
+    if around.is_cut && next.is_none() {
+        return Ok(Bound::End);
+    }
     let thread = (task.process.index, task.index);
     let marks = &mut task.ctx.marks;
     pass_marks_of_event(thread, marks, &mut tape.late, others);

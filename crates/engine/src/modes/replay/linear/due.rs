@@ -344,6 +344,7 @@ impl Linear {
             others: &there,
             hint: &hint,
             is_at_event,
+            is_cut: self.is_cut,
             says_all: self.says_all,
         };
         Ok((bound(task, around)?, there.unmet.into_inner()))
