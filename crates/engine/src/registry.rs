@@ -11,14 +11,13 @@
 #[cfg(test)]
 mod model;
 
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use relive_host::call_out::call_out;
 use relive_host::sys;
 
 use crate::ended::EndedThreads;
-use crate::task::Task;
 
 /// The errno, never seen by the guest, of a call for which all other threads must be at rest: nothing has
 /// been done, and it is made again when they are.
@@ -108,8 +107,8 @@ pub struct Member {
     seen: AtomicU32,
     /// The [`RestPlace`] at which it comes to rest next, or is.
     place: AtomicU8,
-    /// Its task, where it has said that.
-    task: AtomicPtr<Task>,
+    /// The address of its task; 0: it has not said that.
+    task: AtomicUsize,
 }
 
 impl Registry {
@@ -176,7 +175,7 @@ impl Registry {
             tid: AtomicU32::new(0),
             seen: AtomicU32::new(0),
             place: AtomicU8::new(RestPlace::Unknown as u8),
-            task: AtomicPtr::new(std::ptr::null_mut()),
+            task: AtomicUsize::new(0),
         });
         members.all.push(Arc::clone(&member));
         self.count_enrolled(&members);
@@ -252,19 +251,20 @@ impl Registry {
         others.all(|m| m.place().is_named())
     }
 
-    /// While there is quiet: all other threads, with the places where they rest; `None`: that of one cannot be described.
-    /// Their tasks stay as they are until the quiet is over.
+    /// While there is quiet: the addresses of the tasks of all other threads, with the places where they rest; `None`: that of
+    /// one cannot be described. The tasks stay as they are until the quiet is over.
     #[must_use]
-    pub fn all_at_rest(&self, me: &Member) -> Option<Vec<(*const Task, RestPlace)>> {
+    pub fn all_at_rest(&self, me: &Member) -> Option<Vec<(usize, RestPlace)>> {
         let members = self.members();
         let others = members.all.iter().filter(|m| m.id != me.id);
         let all_enrolled = members.all.len() as u32 == self.count();
         let describe = |m: &Arc<Member>| {
-            let task = m.task.load(Ordering::Acquire).cast_const();
-            let place = m.place();
-            (place != RestPlace::Unknown && !task.is_null()).then_some((task, place))
+            let (task, place) = (m.task.load(Ordering::Acquire), m.place());
+            (place != RestPlace::Unknown && task != 0).then_some((task, place))
         };
-        all_enrolled.then(|| others.map(describe).collect()).flatten()
+        all_enrolled
+            .then(|| others.map(describe).collect())
+            .flatten()
     }
 
     /// While there is quiet: threads that go on from here on do not run together any more, and no thread asks for
@@ -375,10 +375,9 @@ impl Member {
         self.tid.store(tid, Ordering::Release);
     }
 
-    /// The thread, which runs this task, comes to rest there next.
-    pub fn rests_at(&self, place: RestPlace, task: &Task) {
-        self.task
-            .store(std::ptr::from_ref(task).cast_mut(), Ordering::Release);
+    /// The thread, whose task has this address, comes to rest there next.
+    pub fn rests_at(&self, place: RestPlace, task: usize) {
+        self.task.store(task, Ordering::Release);
         self.place.store(place as u8, Ordering::Release);
     }
 

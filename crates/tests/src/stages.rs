@@ -178,10 +178,9 @@ fn refusal<'a>(stage: &Stage, header: &'a Header) -> Option<&'a [u8]> {
     let here = match stage.action {
         Action::Record | Action::RecordImages | Action::Flight => refusal.place != Where::Sketch,
         Action::Run => refusal.place == Where::All,
-        Action::Sketch
-        | Action::Coherence
-        | Action::FlightOfSketch
-        | Action::FlightOfCoherence => refusal.place == Where::Sketch,
+        Action::Sketch | Action::Coherence | Action::FlightOfSketch | Action::FlightOfCoherence => {
+            refusal.place == Where::Sketch
+        }
         Action::Native
         | Action::Replay
         | Action::ParallelReplay

@@ -40,7 +40,8 @@ With --flight the last part of the run lies in memory, and becomes a recording o
 badly (by a signal, or with a status other than 0) or somebody asks for it: for servers that run for weeks. \
 To ask: relive keep; the signal of --keep-on, sent to relive record; or the program itself, by \
 prctl(0x524c564b) (prctl(2), an operation that no kernel has: without a flight recording it fails with EINVAL, and \
-does nothing). While processes share memory that they may write, nothing is forgotten.
+does nothing). While processes share memory that they may write, nothing is forgotten. All that is so with \
+--mode sketch and --mode coherence too.
 
 With --mode sketch the threads of a process run on all cores while they are recorded. The first \
 replay, verify or debug then finds the order in which they acted on each other, checks it against \
@@ -59,7 +60,8 @@ Examples:
   relive record -o /tmp/trace -- ./server --port 80
   relive record --chaos ./racy-test
   relive record --flight=1m ./server
-  relive record --flight=200MiB --keep-on USR2 ./server";
+  relive record --flight=200MiB --keep-on USR2 ./server
+  relive record --mode coherence --flight=10s ./server   # on all cores, races included";
 
 pub(super) const REPLAY: &str = "\
 Replay a recording: the same bytes on standard output and error, in the same order, and the \

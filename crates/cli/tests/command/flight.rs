@@ -92,8 +92,7 @@ fn a_short_run_is_kept_as_a_whole_and_a_good_one_not_at_all() {
     std::fs::remove_dir_all(sandbox.path("kept")).unwrap();
     record(&["--keep", text(&program), "3"]).ok();
     sandbox.relive(&["verify", "kept"]).ok();
-    record(&["--mode", "sketch", "--chaos", "true"])
-        .refused("leave out --mode sketch, or --chaos");
+    record(&["--mode", "sketch", "--chaos", "true"]).refused("leave out --mode sketch, or --chaos");
 }
 
 /// A parallel replay, a second excerpt and an index would have to begin with threads that take no turns.
@@ -205,7 +204,14 @@ fn tree_is_kept(mode: &str) {
     while n < 3 || gaps == 0 && n < 40 {
         n += 1;
         let kept = format!("kept-{n}");
-        let words = ["record", mode, "--flight=100ms", "-o", &kept, text(&program)];
+        let words = [
+            "record",
+            mode,
+            "--flight=100ms",
+            "-o",
+            &kept,
+            text(&program),
+        ];
         let outcome = sandbox.relive(&[&words[..], &["150"]].concat());
         assert_eq!(outcome.signal(), Some(libc::SIGSEGV), "{outcome:#?}");
         gaps += check_tree(&sandbox, &kept, &outcome.stdout);

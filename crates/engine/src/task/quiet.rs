@@ -45,7 +45,7 @@ impl Task {
         let Some(me) = self.member.clone() else {
             return Ok(None);
         };
-        me.rests_at(place, self);
+        me.rests_at(place, self.address());
         let (registry, mut aside) = (&self.machine().registry, Ok(()));
         let quiet = registry.quiesce(&me, &mut || {
             aside = self.stand_aside(&me, event);
@@ -97,6 +97,11 @@ impl Task {
         }
     }
 
+    /// Where it is in memory, for [`Member::rests_at`].
+    pub fn address(&self) -> usize {
+        std::ptr::from_ref(self).expose_provenance()
+    }
+
     /// The thread comes to rest: where checkpoints are made, others may read all of its registers meanwhile. Those in the
     /// processor they could not.
     pub fn can_be_read(&mut self) {
@@ -118,7 +123,7 @@ impl Task {
             true => RestPlace::Call,
             false => RestPlace::Unknown,
         };
-        me.rests_at(place, self);
+        me.rests_at(place, self.address());
         loop {
             registry.leave_for_kernel(me);
             let result = enter();
@@ -148,7 +153,7 @@ impl Task {
                 (None, true) => RestPlace::SafePoint,
                 (None, false) => RestPlace::Instruction,
             };
-            me.rests_at(place, self);
+            me.rests_at(place, self.address());
             match self.machine().registry.enter_guest(me) {
                 Some(false) => {}
                 Some(true) => {

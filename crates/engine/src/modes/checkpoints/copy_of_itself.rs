@@ -68,7 +68,11 @@ pub fn ordered_tape_of(task: &Task, in_call: bool, moment: u64) -> TapeState {
     };
     let order = OrderState {
         // The call makes its operations once more.
-        ops: if in_call { tape.ops_before_call } else { task.ctx.ops },
+        ops: if in_call {
+            tape.ops_before_call
+        } else {
+            task.ctx.ops
+        },
         marks: task.ctx.marks,
         clock: tape.course.as_ref().map_or(0, Course::last),
         moment,

@@ -32,8 +32,12 @@ pub struct RestingTask {
 
 impl RestingTask {
     /// A thread that rests as long as another one has quiet.
-    pub fn in_quiet(task: *const Task, place: RestPlace) -> Option<Self> {
-        // SAFETY: the thread is at rest, and its task stays where it is, as long as there is quiet.
+    ///
+    /// # Safety
+    /// Its task is at that address, and there is quiet.
+    pub unsafe fn in_quiet(task: usize, place: RestPlace) -> Option<Self> {
+        let task: *const Task = std::ptr::with_exposed_provenance(task);
+        // SAFETY: as above: the thread is at rest, and its task stays where it is.
         let at = unsafe { &*task };
         let place = match place {
             RestPlace::Unknown => return None,

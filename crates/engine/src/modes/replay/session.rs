@@ -105,7 +105,9 @@ impl Session {
             return Ok(true);
         }
         if let Some(linear) = &self.linear {
-            return Ok(!linear.is_cut && matches!(&task.tape, Tape::In(tape) if !tape.notes.is_empty()));
+            return Ok(
+                !linear.is_cut && matches!(&task.tape, Tape::In(tape) if !tape.notes.is_empty())
+            );
         }
         Ok(self.turns.more()? || (task.tape.at_end()? && self.turns.awaited()?))
     }

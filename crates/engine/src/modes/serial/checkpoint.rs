@@ -10,12 +10,12 @@ use relive_host::segments::Segments;
 use relive_trace::Kind;
 
 use super::Serial;
-use crate::modes::checkpoints::checkpointing::Checkpointing;
-use crate::modes::checkpoints;
-use crate::modes::checkpoints::copy_of_itself::{self, CopyPlan, tape_of};
-use crate::modes::checkpoints::resting::RestingPlace;
 use crate::failure::Result;
 use crate::image_stream::{CHECKPOINTS, CopyPlace, TreeState};
+use crate::modes::checkpoints;
+use crate::modes::checkpoints::checkpointing::Checkpointing;
+use crate::modes::checkpoints::copy_of_itself::{self, CopyPlan, tape_of};
+use crate::modes::checkpoints::resting::RestingPlace;
 use crate::sharing::processes::{PROCESSES, standing};
 use crate::task::Task;
 
@@ -51,7 +51,9 @@ impl Serial {
         if wanted == own.last() || !settled || !self.is_describable(task, own) {
             return Ok(());
         }
-        let Some(place) = checkpoints::place_of_copy(self.shm, task, own, wanted, self.others_write()) else {
+        let Some(place) =
+            checkpoints::place_of_copy(self.shm, task, own, wanted, self.others_write())
+        else {
             return Ok(());
         };
         // The thread gives its turn to itself: so readings of clocks are on its tape, and the position has a name.
@@ -80,7 +82,9 @@ impl Serial {
         if !useful || !self.is_describable(task, own) {
             return Ok(());
         }
-        let Some(place) = checkpoints::place_of_copy(self.shm, task, own, wanted, self.others_write()) else {
+        let Some(place) =
+            checkpoints::place_of_copy(self.shm, task, own, wanted, self.others_write())
+        else {
             return Ok(());
         };
         task.flush_readings()?;
@@ -163,4 +167,3 @@ impl Serial {
         })
     }
 }
-

@@ -6,7 +6,6 @@ use relive_trace::{Kind, TapeId};
 
 use super::baton::membership::keepers;
 use super::flips::FLIPS;
-use crate::modes::checkpoints::resting::RestingPlace;
 use super::schedule::Schedule;
 use super::{Serial, is_named, policy};
 use crate::call::Call;
@@ -17,6 +16,7 @@ use crate::elapsed::Elapsed;
 use crate::failure::Result;
 use crate::ids;
 use crate::mode::{HandedOn, Lives};
+use crate::modes::checkpoints::resting::RestingPlace;
 use crate::modes::live::lodger::{self, Lodger};
 use crate::modes::live::{fork, host_threads, vfork};
 use crate::tape::{Tape, TapeOut};

@@ -32,6 +32,8 @@ use relive_host::reading::Use;
 use relive_sched::{Fair, Flip, Flipping, Policy, Sampling, Seed};
 use relive_trace::TapeId;
 
+use super::checkpoints;
+use super::checkpoints::checkpointing::Checkpointing;
 use super::live::kernel_state::KERNEL;
 use super::live::{self, recording};
 use crate::call::Call;
@@ -50,8 +52,6 @@ use crate::siginfo::SigInfo;
 use crate::tape::{Tape, TapeOut};
 use crate::task::Task;
 use baton::Baton;
-use super::checkpoints;
-use super::checkpoints::checkpointing::Checkpointing;
 use flips::FLIPS;
 use sampler::Sampler;
 use schedule::Schedule;

@@ -8,12 +8,12 @@ use relive_trace::Kind;
 
 use super::Serial;
 use super::baton::Taken;
-use crate::modes::checkpoints::resting::RestingPlace;
 use super::schedule::Schedule;
 use super::spinning::{self, SpinVerdict};
 use crate::exits::{self, Stepped};
 use crate::failure::Result;
 use crate::flow::Flow;
+use crate::modes::checkpoints::resting::RestingPlace;
 use crate::ptrace::change;
 use crate::tape::SYNCHRONOUS;
 use crate::task::Task;

@@ -380,7 +380,7 @@ fn wait(task: &mut Task, event: bool, holder: &Holder, other: &Holder, since: u3
         false => RestPlace::Instruction,
     };
     if let Some(member) = member {
-        member.rests_at(place, task);
+        member.rests_at(place, task.address());
         registry.leave_for_kernel(member);
     }
     if !holder.spin(since) {

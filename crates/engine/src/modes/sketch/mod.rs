@@ -10,11 +10,11 @@
 //!
 //! After Instant Replay (LeBlanc and Mellor-Crummey 1987): versions of objects instead of one order of all.
 
-mod checkpoint;
 mod coherence;
 mod file_changes;
 mod object;
 mod pauses;
+mod quiet_checkpoint;
 mod quiet_fork;
 mod together;
 

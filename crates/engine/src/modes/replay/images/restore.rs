@@ -234,8 +234,7 @@ pub fn stepper(
     let first = tasks
         .next()
         .ok_or_else(|| bad("a process without threads"))?;
-    let others: BTreeMap<u32, Box<Task>> =
-        tasks.map(|task| (task.slot, Box::new(task))).collect();
+    let others: BTreeMap<u32, Box<Task>> = tasks.map(|task| (task.slot, Box::new(task))).collect();
     let mut linear = Linear::of(machine, state.process.index)?;
     if let Some(linear) = &mut linear {
         linear.begins_amid(&first, &others);

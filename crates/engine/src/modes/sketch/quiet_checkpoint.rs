@@ -31,9 +31,10 @@ impl Sketch {
         if wanted == own.last() || !self.may_try(task, own) {
             return Ok(());
         }
+        let began = Instant::now();
         let quiet = task.quiesce_at_safe_point()?;
         if wanted != own.last() && task.ctx.pending == 0 {
-            self.copy_in_quiet(task, own, wanted, false);
+            self.copy_in_quiet(task, own, (wanted, began), false);
         }
         drop(quiet);
         Ok(())
@@ -55,8 +56,9 @@ impl Sketch {
         }
         task.flush_readings()?;
         task.arrived()?;
+        let began = Instant::now();
         let quiet = task.quiesce_or_go_over()?;
-        self.copy_in_quiet(task, own, wanted, true);
+        self.copy_in_quiet(task, own, (wanted, began), true);
         drop(quiet);
         Ok(())
     }
@@ -66,8 +68,14 @@ impl Sketch {
         here && own.may_try() && task.ctx.pending == 0
     }
 
-    /// All others are at rest.
-    fn copy_in_quiet(&self, task: &mut Task, own: &Checkpointing, wanted: u32, in_call: bool) {
+    /// All others are at rest, or have been asked to be since `began`.
+    fn copy_in_quiet(
+        &self,
+        task: &mut Task,
+        own: &Checkpointing,
+        (wanted, began): (u32, Instant),
+        in_call: bool,
+    ) {
         if self.turns().is_some() {
             // It has stood aside for the one with which the process went over to turns.
             return;
@@ -81,9 +89,10 @@ impl Sketch {
         let Some(place) = place_of_copy(self.shm, task, own, wanted, false) else {
             return;
         };
-        let began = Instant::now();
+        let threads = resting.len() + 1;
         self.copy_process(task, own, place, in_call, resting);
         let pause = began.elapsed();
+        tracing::debug!(target: "checkpoint", "{threads} threads were held up for {pause:?}");
         CHECKPOINTS.of(&self.shm).paused(pause.as_micros());
         if !asked {
             own.spends(pause);
@@ -98,9 +107,9 @@ impl Sketch {
         let registry = &task.machine().registry;
         registry.await_ended();
         let others = registry.all_at_rest(me)?.into_iter();
-        others
-            .map(|(task, place)| RestingTask::in_quiet(task, place))
-            .collect()
+        // SAFETY: the registry has the addresses of tasks, and there is quiet.
+        let resting = others.map(|(task, place)| unsafe { RestingTask::in_quiet(task, place) });
+        resting.collect()
     }
 
     fn copy_process(
