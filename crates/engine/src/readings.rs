@@ -341,6 +341,26 @@ mod tests {
     }
 
     #[test]
+    fn a_thread_that_has_made_some_goes_on_behind_them() {
+        let mut kept = Kept::default();
+        for (i, tick) in [7, 9, 9, 12].into_iter().enumerate() {
+            kept.push(entry(TSC as u32, i as u64, 0), tick);
+        }
+        assert_eq!(kept.count(), 4);
+        let mut batch = Batch::default();
+        if let Some(Kind::Readings { readings, .. }) = kept.take(12, false) {
+            batch.load(&readings, 7);
+        }
+        assert!(batch.pass(3) && batch.left() == 1);
+        let last = batch.take(TSC as u32, 12).map(|entry| entry.value);
+        assert_eq!(last.ok(), Some(3));
+        // What is written anew begins with that one.
+        let (since, made) = batch.settle(15);
+        assert_eq!((since, made.len()), (3, 1));
+        assert!(!batch.pass(5), "so many there never were");
+    }
+
+    #[test]
     fn another_clock_or_another_tick_does_not_fit() {
         let mut kept = Kept::default();
         kept.push(entry(TSC as u32, 1, 0), 7);

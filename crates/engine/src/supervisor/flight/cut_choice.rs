@@ -98,6 +98,12 @@ impl FlightTree {
             .is_none_or(|process| !process.born)
     }
 
+    /// The process that has made one, if that is known.
+    #[cfg(test)]
+    pub fn parent(&self, index: u32) -> Option<u32> {
+        self.processes.get(&index)?.parent
+    }
+
     /// A process has a copy that sleeps. `false`: the process has ended and gone, and nobody needs it; a copy may take long
     /// to tell of itself.
     pub fn add_copy(&mut self, index: u32, copy: SleepingCopy) -> bool {

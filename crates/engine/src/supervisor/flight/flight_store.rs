@@ -281,3 +281,58 @@ impl FlightStore {
         Some(part)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use relive_trace::{Encoder, Event, Origin, Start};
+
+    fn bytes(kinds: &[Kind<'_>]) -> Vec<u8> {
+        let (mut encoder, mut bytes) = (Encoder::new(), Vec::new());
+        for &kind in kinds {
+            let (ticks, digest) = (0, 0);
+            let event = Event {
+                ticks,
+                digest,
+                kind,
+            };
+            encoder.encode(&event, &mut bytes);
+        }
+        bytes
+    }
+
+    /// Threads that run together note when they were where, also in front of a process's first event.
+    #[test]
+    fn a_process_is_known_by_its_start_behind_notes() {
+        let (since, took) = (1 << 40, 3);
+        let moment = Kind::Moment {
+            event: true,
+            since,
+            took,
+        };
+        let behind = Kind::Behind {
+            event: true,
+            thread: 0,
+            mark: 5,
+        };
+        let start = Kind::Start(Start {
+            origin: Origin::Fork,
+            parent: TapeId::new(2, 1),
+            tid: 77,
+            pid: 77,
+        });
+        let all = bytes(&[moment, behind, start]);
+        let notes = bytes(&[moment, behind]).len();
+        // They come in pieces.
+        for cut in [1, notes - 1, notes, all.len() - 1] {
+            let manifest = Manifest::new(Vec::new(), "/".into(), Vec::new());
+            let mut store = FlightStore::new(manifest, Path::new("/")).expect("memory");
+            let tape = TapeId::new(3, 0);
+            store.append(tape, &all[..cut]).expect("it is a tape");
+            assert!(store.tree.awaits(3), "only {cut} bytes are there");
+            store.append(tape, &all[cut..]).expect("it is a tape");
+            assert!(!store.tree.awaits(3));
+            assert_eq!(store.tree.parent(3), Some(2));
+        }
+    }
+}
