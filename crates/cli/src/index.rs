@@ -39,6 +39,7 @@ pub fn execute(args: &IndexArgs) -> Result<EndStatus, Failure> {
             )?)
         });
     }
+    let trace = traces::open_to_replay(Some(trace.directory()))?;
     let processes = match args.process.is_empty() {
         true => usual(&trace)?,
         false => args.process.clone(),

@@ -74,9 +74,9 @@ pub fn index(
     tell: &mut dyn FnMut(u64, u64),
 ) -> Result<Indexed> {
     let folder = std::path::absolute(trace.directory()).map_err(Failure::setup)?;
-    if !trace.manifest().recorder.is_serial() {
-        return Err(Failure::unsupported(
-            "session images of a recording whose threads ran at the same time: record it without --mode sketch",
+    if !trace.is_exact() {
+        return Err(Failure::internal(
+            "the turns of the recording have not been found",
         ));
     }
     let mut index = IndexWriter::create(&folder, ImageSet::Index).map_err(Failure::setup)?;

@@ -41,6 +41,10 @@ pub fn replay(task: &mut Task, call: &Call, answer: &Answer) -> Result<()> {
         .ok_or_else(|| Failure::internal("a replay has shared memory"))?;
     let turn = &shm.header().next_order;
     let order = answer.order.unwrap_or(0);
+    let next = turn.load(Ordering::Acquire);
+    if next < order {
+        tracing::debug!(target: "output", "{} waits with output {order} for {next}", task.id());
+    }
     while turn.load(Ordering::Acquire) < order {
         if shm.failure().is_some() {
             return Err(FailureClass::Elsewhere.into());

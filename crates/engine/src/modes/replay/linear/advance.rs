@@ -58,6 +58,7 @@ impl Session {
         let runs = running.as_ref().map(|task| task.slot);
         let (dues, bound) = linear.all_dues(&mut self.tasks, running)?;
         let first = first(&dues);
+        tracing::debug!(target: "dues", "{first:?} of {dues:?}");
         match first {
             Some(_) if first == runs => runs.into_iter().for_each(|slot| linear.leads(slot, &dues)),
             Some(_) => {}

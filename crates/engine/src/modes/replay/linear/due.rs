@@ -13,7 +13,7 @@ use super::first_moments::FirstMoments;
 use super::hints::{Hints, What};
 use super::next_thread::{Due, circle};
 use super::outlooks::{AllUnmet, Outlook, Outlooks, Unmet};
-use super::own_outputs::OwnOutputs;
+use super::own_outputs::{OutputTurn, OwnOutputs};
 use super::wanted::hints;
 use crate::failure::Result;
 use crate::machine::Machine;
@@ -305,15 +305,19 @@ impl Linear {
                     Some(later) => (later, true),
                 };
                 let output = match after {
-                    Some(_) => None,
+                    Some(_) => OutputTurn::Own,
                     None => self.outputs.before(task)?,
                 };
-                hangs_on_outputs = output.is_some();
-                let output = output.map(|thread| slot_of(others, running, process, thread));
-                match after.or(output) {
-                    Some(after) => Due::After(after, at),
-                    None if decided => Due::NotBefore(at),
-                    None => Due::At(at),
+                hangs_on_outputs = output != OutputTurn::Own;
+                match (after, output) {
+                    (Some(after), _) => Due::After(after, at),
+                    (None, OutputTurn::Of(thread)) => {
+                        Due::After(slot_of(others, running, process, thread), at)
+                    }
+                    // Whoever needs this thread comes later than those who make it possible.
+                    (None, OutputTurn::Elsewhere) => Due::NotBefore(at),
+                    (None, OutputTurn::Own) if decided => Due::NotBefore(at),
+                    (None, OutputTurn::Own) => Due::At(at),
                 }
             }
             Bound::Event {

@@ -15,18 +15,28 @@ use crate::task::Task;
 #[derive(Default)]
 pub struct OwnOutputs(BTreeMap<u32, Vec<(u64, u32)>>);
 
+/// Whose output is next, seen from a thread in front of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OutputTurn {
+    /// Its own, or the event is none.
+    Own,
+    /// That of the thread with this index in its process.
+    Of(u32),
+    /// That of another process, which may need other threads of this one for it: those that are to make it.
+    Elsewhere,
+}
+
 impl OwnOutputs {
-    /// The thread of the task's process whose output comes before the one that is the task's next event, and has not
-    /// been made.
+    /// Whose output is to be made before the one that is the task's next event.
     ///
     /// # Errors
     /// A damaged trace.
-    pub fn before(&mut self, task: &mut Task) -> Result<Option<u32>> {
+    pub fn before(&mut self, task: &mut Task) -> Result<OutputTurn> {
         let Tape::In(tape) = &mut task.tape else {
-            return Ok(None);
+            return Ok(OutputTurn::Own);
         };
         let Some(order) = tape.upcoming()?.and_then(|next| next.output) else {
-            return Ok(None);
+            return Ok(OutputTurn::Own);
         };
         let done = hook_state::outputs_made();
         let is_next = |made: u64| order <= made;
@@ -34,7 +44,7 @@ impl OwnOutputs {
         if is_next(done)
             || whole.is_some_and(|shm| is_next(shm.header().next_order.load(Ordering::Acquire)))
         {
-            return Ok(None);
+            return Ok(OutputTurn::Own);
         }
         let all = match self.0.entry(task.process.index) {
             std::collections::btree_map::Entry::Occupied(known) => known.into_mut(),
@@ -43,7 +53,11 @@ impl OwnOutputs {
             }
         };
         let from = all.partition_point(|&(other, _)| other < done);
-        Ok(all.get(from).filter(|o| o.0 < order).map(|o| o.1))
+        Ok(match all.get(from).filter(|o| o.0 < order) {
+            Some(&(_, thread)) => OutputTurn::Of(thread),
+            None if whole.is_some() => OutputTurn::Elsewhere,
+            None => OutputTurn::Own,
+        })
     }
 }
 
