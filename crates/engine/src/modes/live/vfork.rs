@@ -55,6 +55,8 @@ pub fn spawn(task: &mut Task, args: &CloneArgs, visits: &dyn Visits) -> Result<R
         args: *args,
         visits,
     };
+    // It may have got a turn in this call, which its event says. The child's calls are logged before that.
+    let switched = task.log.switched;
     // The child runs, and threads beside it, before the parent's call is logged.
     task.flush_readings()?;
     let host_stack = HostStack::new()?;
@@ -99,6 +101,7 @@ pub fn spawn(task: &mut Task, args: &CloneArgs, visits: &dyn Visits) -> Result<R
         return Ok(Reply::Value(-i64::from(errno)));
     }
     task.log.clear();
+    task.log.switched = switched;
     task.log.extra.extend_from_slice(&index.to_le_bytes());
     tasks::give_pidfd(task, args, pidfd)?;
     newcomers::is_left(task, i64::from(pid))?;

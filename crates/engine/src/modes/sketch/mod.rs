@@ -213,6 +213,10 @@ fn begin(task: &mut Task) {
 impl Turns for Sketch {
     fn asleep(&self, task: &mut Task, enter: &mut dyn FnMut() -> i64) -> Result<i64> {
         self.make_checkpoint_before_sleep(task)?;
+        if let Some(turns) = self.turns() {
+            // It has stood aside for the one with which the process went over, and has its turn.
+            return turns.asleep(task, enter);
+        }
         task.flush_readings()?;
         task.arrived()?;
         self.rests(task, true)?;
