@@ -74,6 +74,9 @@ impl Stage {
                 | Action::Flight
                 | Action::FlightOfSketch
                 | Action::FlightOfCoherence
+        ) || matches!(
+            (self.action, self.of),
+            (Action::Index, Some("sketch" | "coherence"))
         );
         asked || !long || subject.ends_with("-static")
     }
@@ -101,7 +104,7 @@ const PAIRED: &[(&str, &str)] = &[("RELIVE_PAIRS", "always")];
 const TINY_PAIRED: &[(&str, &str)] = &[TINY[0], PAIRED[0]];
 
 /// All stages in the order in which they run.
-pub const STAGES: [Stage; 23] = [
+pub const STAGES: [Stage; 25] = [
     stage("native", Action::Native, USUAL, None, None),
     stage("run", Action::Run, PAIRED, None, Some(StageGroup::Run)),
     stage("run-tiny", Action::Run, TINY, None, Some(StageGroup::Run)),
@@ -232,6 +235,21 @@ pub const STAGES: [Stage; 23] = [
         Some("coherence"),
         Some(StageGroup::Verify),
     ),
+    // Of the turns that have been found.
+    stage(
+        "index-of-sketch",
+        Action::Index,
+        PAIRED,
+        Some("sketch"),
+        Some(StageGroup::Verify),
+    ),
+    stage(
+        "index-of-coherence",
+        Action::Index,
+        PAIRED,
+        Some("coherence"),
+        Some(StageGroup::Verify),
+    ),
     stage(
         "flight-of-sketch",
         Action::FlightOfSketch,
@@ -314,6 +332,8 @@ mod tests {
             "record-images",
             "compare-images",
             "flight",
+            "index-of-sketch",
+            "index-of-coherence",
             "flight-of-sketch",
             "flight-of-coherence",
         ];
