@@ -170,6 +170,7 @@ impl Flight {
             let copy = SleepingCopy {
                 place,
                 taken: Instant::now(),
+                work: begins.work,
                 tree: prologue.tree,
                 threads: begins.threads,
                 marks: prologue.state.marks(),

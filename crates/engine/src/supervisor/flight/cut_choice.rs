@@ -19,6 +19,8 @@ pub struct SleepingCopy {
     pub place: CopyPlace,
     /// When it was made, or a little later.
     pub taken: Instant,
+    /// How far its process was.
+    pub work: u64,
     /// How far the tree was.
     pub tree: TreeState,
     /// The process's threads have indexes below this one; those above began later.
@@ -50,8 +52,8 @@ struct FlightProcess {
     known: Instant,
     ended: Option<(Instant, TreeState)>,
     copies: VecDeque<SleepingCopy>,
-    /// Something of its tapes has gone.
-    trimmed: bool,
+    /// Its tapes begin here, at a copy with so much work before it.
+    trimmed: Option<u64>,
 }
 
 /// See the module.
@@ -72,7 +74,7 @@ impl FlightTree {
             known: now,
             ended: None,
             copies: VecDeque::new(),
-            trimmed: false,
+            trimmed: None,
         };
         self.processes.entry(index).or_insert_with(fresh)
     }
@@ -104,15 +106,20 @@ impl FlightTree {
         self.processes.get(&index)?.parent
     }
 
-    /// A process has a copy that sleeps. `false`: the process has ended and gone, and nobody needs it; a copy may take long
-    /// to tell of itself.
+    /// A process has a copy that sleeps. `false`: nobody needs it, as the process has ended and gone, or a later copy is known,
+    /// up to which its tapes may have gone; a copy may take long to tell of itself.
     pub fn add_copy(&mut self, index: u32, copy: SleepingCopy) -> bool {
         let has_gone = index < self.numbered && !self.processes.contains_key(&index);
-        if !has_gone {
-            let now = copy.taken;
-            self.process(index, now).copies.push_back(copy);
+        if has_gone {
+            return false;
         }
-        !has_gone
+        let process = self.process(index, copy.taken);
+        let last = process.copies.back().map(|copy| copy.work);
+        let is_late = last.max(process.trimmed).is_some_and(|at| copy.work < at);
+        if !is_late {
+            process.copies.push_back(copy);
+        }
+        !is_late
     }
 
     /// When the last process ended, if all have.
@@ -186,7 +193,7 @@ impl FlightTree {
                 }
                 _ => *own.get(index)?,
             };
-            if begins == ProcessBegins::Whole && process.trimmed {
+            if begins == ProcessBegins::Whole && process.trimmed.is_some() {
                 return None;
             }
             cut.insert(*index, begins);
@@ -282,7 +289,7 @@ impl FlightTree {
         self.processes.retain(|index, process| {
             match cut.get(index) {
                 Some(ProcessBegins::AtCopy(n)) => {
-                    process.trimmed = true;
+                    process.trimmed = process.copies.get(*n).map(|copy| copy.work);
                     left.extend(process.copies.drain(..*n).map(|copy| copy.place));
                 }
                 Some(ProcessBegins::Gone) => {

@@ -176,11 +176,12 @@ impl Seen {
                 let copy = SleepingCopy {
                     place: CopyPlace::nowhere(self.taken.len() as u32),
                     taken: now,
+                    work: history.now,
                     tree,
                     threads: 1,
                     marks: BTreeMap::new(),
                 };
-                self.tree.add_copy(index as u32, copy);
+                assert!(self.tree.add_copy(index as u32, copy));
                 self.taken.push(history.now);
             }
             Act::End(_) | Act::Meet | Act::Nothing => {}
@@ -297,4 +298,37 @@ fn a_copy_of_a_process_that_has_gone_holds_nobody() {
     assert!(seen.tree.choose(at, true).is_some(), "it holds the others");
     // One whose first event has not been read yet is taken.
     assert!(seen.tree.add_copy(2, late));
+}
+
+/// Copies are processes of their own: which one tells of itself first is a matter of time.
+#[test]
+fn a_copy_that_is_told_late_does_not_go_back() {
+    let (began, tree) = (
+        Instant::now(),
+        TreeState {
+            order: 0,
+            processes: 1,
+            group: 0,
+            floor: 0,
+        },
+    );
+    let mut tree_of = FlightTree::default();
+    tree_of.number(1, began);
+    tree_of.born(0, None, began);
+    let copy = |work: u64| SleepingCopy {
+        place: CopyPlace::nowhere(work as u32),
+        taken: began,
+        work,
+        tree,
+        threads: 1,
+        marks: BTreeMap::new(),
+    };
+    assert!(tree_of.add_copy(0, copy(5)) && tree_of.add_copy(0, copy(9)));
+    assert!(!tree_of.add_copy(0, copy(7)), "a later one is known");
+    let cut = tree_of.choose(Instant::now(), true).expect("it has copies");
+    assert_eq!(cut, FlightCut::from([(0, ProcessBegins::AtCopy(1))]));
+    assert_eq!(tree_of.trim(&cut).len(), 1);
+    tree_of.drop_dead(|_| false);
+    assert!(!tree_of.add_copy(0, copy(8)), "what follows it has gone");
+    assert!(tree_of.add_copy(0, copy(9)));
 }
