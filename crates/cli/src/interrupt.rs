@@ -2,6 +2,7 @@
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Whether Ctrl-C has come. Process-wide: a signal handler sets it, or whoever takes the signal.
@@ -72,6 +73,10 @@ pub fn came() -> bool {
             tv_sec: 0,
             tv_nsec: 0,
         };
+        /// Held by a thread that takes the signal, until it has noted that: another one that finds none left asks what
+        /// is noted. Process-wide, as the note is.
+        static TAKING: Mutex<()> = Mutex::new(());
+        let _taking = TAKING.lock().expect("no thread panics here");
         let set = only_sigint();
         // SAFETY: set and time are there for the call, and nothing else is asked for.
         let taken = unsafe { libc::sigtimedwait(&raw const set, std::ptr::null_mut(), &AT_ONCE) };
