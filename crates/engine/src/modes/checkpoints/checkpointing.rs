@@ -1,5 +1,5 @@
-//! The state of a recorded process that is to have checkpoints ([`super::checkpoint`]). It is the holder of the baton's
-//! alone.
+//! The state of a recorded process that is to have checkpoints. A copy is made by one thread at a time, which holds the baton or
+//! has quiet: that one alone may change what is told of the last copy.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -59,7 +59,7 @@ impl Checkpointing {
         })
     }
 
-    /// How far the process is; only the holder of the baton asks.
+    /// How far the process is.
     pub fn progress(&self) -> MutexGuard<'_, RecordedProgress> {
         self.progress
             .lock()

@@ -1,6 +1,6 @@
 //! How far a recorded process is, as a replay of it counts: events and turns, and where each thread last gave its turn
 //! away. Each thread adds what it has logged when it gives the baton away, so that no look at another one is needed. Only
-//! the holder of the baton may ask.
+//! the holder of the baton, or a thread that has quiet, may ask.
 
 use std::collections::BTreeMap;
 

@@ -28,7 +28,8 @@ impl Sketch {
             return Ok(());
         };
         let wanted = CHECKPOINTS.of(&self.shm).wanted();
-        if wanted == own.last() || !self.may_try(task, own) {
+        // A replay that begins here counts its first thread's instructions from here.
+        if wanted == own.last() || task.steps != 0 || !self.may_try(task, own) {
             return Ok(());
         }
         let began = Instant::now();

@@ -25,11 +25,13 @@ use crate::task::Task;
 pub struct Linear {
     /// The exact schedule.
     schedule: ExactTurns,
-    /// ThreadsSeen that there have been.
+    /// Threads that there have been.
     seen: BTreeSet<u32>,
-    /// ThreadsSeen that stand in front of their next event.
+    /// Those below this number had been made where the recording begins.
+    made_before: u32,
+    /// Threads that stand in front of their next event.
     waiting: BTreeSet<u32>,
-    /// ThreadsSeen that have nothing left to do.
+    /// Threads that have nothing left to do.
     over: BTreeSet<u32>,
     /// The decisions of a search.
     hints: Hints,
@@ -65,6 +67,7 @@ impl Linear {
         Ok(Some(Self {
             schedule,
             seen: BTreeSet::new(),
+            made_before: 0,
             waiting: BTreeSet::new(),
             over: BTreeSet::new(),
             hints: hints()?,
@@ -82,7 +85,7 @@ impl Linear {
 
     /// The process begins with these threads, and not with its program: what others did before has been done.
     pub fn begins_amid(&mut self, running: &Task, others: &BTreeMap<u32, Box<Task>>) {
-        self.seen.extend(0..running.process.next_thread());
+        self.made_before = running.process.next_thread();
         for task in others.values() {
             self.seen.insert(task.slot);
             self.steps.insert(task.slot, task.steps.into());
@@ -100,6 +103,7 @@ impl Linear {
     pub fn begin_program(&mut self) {
         self.executed = true;
         self.seen.clear();
+        self.made_before = 0;
         self.waiting.clear();
         self.over.clear();
         self.steps.clear();
@@ -179,7 +183,7 @@ impl Linear {
         mut running: Option<&mut Task>,
     ) -> Result<(BTreeMap<u32, Due>, Option<Bound>)> {
         loop {
-            let there = ThreadsSeen::of(tasks, running.as_deref(), &self.seen);
+            let there = ThreadsSeen::of(tasks, running.as_deref(), (&self.seen, self.made_before));
             let stale = self.outlooks.stale(tasks.keys(), &there);
             let mut passed = 0;
             for slot in stale {
@@ -339,7 +343,7 @@ impl Linear {
         others: &BTreeMap<u32, Box<Task>>,
         running: Option<&Task>,
     ) -> Result<(Bound, AllUnmet)> {
-        let there = ThreadsSeen::of(others, running, &self.seen);
+        let there = ThreadsSeen::of(others, running, (&self.seen, self.made_before));
         let (process, thread) = (task.process.index, task.index);
         let hint = |what| self.hints.at(process, thread, what);
         // One that is over may stand in front of the event of its first turn.
@@ -424,6 +428,7 @@ struct ThreadsSeen<'a> {
     others: &'a BTreeMap<u32, Box<Task>>,
     running: Option<&'a Task>,
     seen: &'a BTreeSet<u32>,
+    made_before: u32,
     /// What has been asked for, and not been done.
     unmet: RefCell<AllUnmet>,
 }
@@ -432,12 +437,13 @@ impl<'a> ThreadsSeen<'a> {
     fn of(
         others: &'a BTreeMap<u32, Box<Task>>,
         running: Option<&'a Task>,
-        seen: &'a BTreeSet<u32>,
+        (seen, made_before): (&'a BTreeSet<u32>, u32),
     ) -> Self {
         Self {
             others,
             running,
             seen,
+            made_before,
             unmet: RefCell::default(),
         }
     }
@@ -448,7 +454,7 @@ impl<'a> ThreadsSeen<'a> {
         let runs = self.running.filter(|task| task.slot == thread);
         let is = match there.or(runs) {
             Some(task) => so(task),
-            None => self.seen.contains(&thread),
+            None => thread < self.made_before || self.seen.contains(&thread),
         };
         if !is {
             self.unmet.borrow_mut().push(unmet);
