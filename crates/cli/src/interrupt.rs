@@ -74,7 +74,7 @@ pub fn came() -> bool {
             tv_nsec: 0,
         };
         /// Held by a thread that takes the signal, until it has noted that: another one that finds none left asks what
-        /// is noted. Process-wide, as the note is.
+        /// is noted. Process-wide: so is the note.
         static TAKING: Mutex<()> = Mutex::new(());
         let _taking = TAKING.lock().expect("no thread panics here");
         let set = only_sigint();

@@ -74,7 +74,7 @@ impl Session {
     /// Whether its threads may stop before the ends of their tapes: it is replayed beside others, or waits for what the tapes
     /// of threads that ran at the same time do not have any more.
     pub fn may_end_anywhere(&self) -> bool {
-        self.beside || self.linear.as_ref().is_some_and(|linear| linear.is_cut)
+        self.beside || self.linear.as_ref().is_some_and(Linear::may_stop)
     }
 
     /// The process of a session image.

@@ -5,6 +5,7 @@ use relive_host::GuestAddr;
 use relive_trace::Kind;
 
 use super::bound::{Bound, is_at_call};
+use super::due::Linear;
 use super::next_thread::first;
 use crate::failure::{Failure, Result};
 use crate::flow::Flow;
@@ -122,7 +123,7 @@ impl Stepper {
         match self.session.first_due(Some(&mut self.task))? {
             Some((slot, Some(bound))) if slot == self.task.slot => Ok(First::Running(bound)),
             Some((slot, _)) => Ok(First::Other(slot)),
-            None if self.session.linear.as_ref().is_some_and(|l| l.is_cut) => Ok(First::Nobody),
+            None if self.session.linear.as_ref().is_some_and(Linear::may_stop) => Ok(First::Nobody),
             None => Err(circle(&self.task)),
         }
     }

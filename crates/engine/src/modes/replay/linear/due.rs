@@ -51,6 +51,8 @@ pub struct Linear {
     says_all: bool,
     /// Its tapes end where they were cut: what a thread waits for there may be on none.
     pub is_cut: bool,
+    /// No thread was due, and some of them wait for each other: that no cut makes.
+    waits_in_circle: bool,
 }
 
 impl Linear {
@@ -80,6 +82,7 @@ impl Linear {
             outlooks: Outlooks::default(),
             says_all: recorder == Recorder::Coherence,
             is_cut,
+            waits_in_circle: false,
         }))
     }
 
@@ -130,8 +133,14 @@ impl Linear {
     /// an operation that another one waits for.
     pub fn blame(&mut self, dues: &BTreeMap<u32, Due>) {
         let circle = circle(dues);
+        self.waits_in_circle = !circle.is_empty();
         let at_event = circle.iter().find(|slot| self.waiting.contains(slot));
         self.blamed = at_event.or(circle.first()).copied();
+    }
+
+    /// Whether the process may stop where no thread is due: each waits for one that is at the end of a tape which was cut.
+    pub fn may_stop(&self) -> bool {
+        self.is_cut && !self.waits_in_circle
     }
 
     /// The thread gives its turn up so many steps behind its last tick or event.
