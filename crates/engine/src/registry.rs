@@ -251,16 +251,16 @@ impl Registry {
         others.all(|m| m.place().is_named())
     }
 
-    /// While there is quiet: the addresses of the tasks of all other threads, with the places where they rest; `None`: that of
-    /// one cannot be described. The tasks stay as they are until the quiet is over.
+    /// While there is quiet: the addresses of the tasks of all other threads, with the places where they rest; `None`: one has
+    /// not said that yet. The tasks stay as they are until the quiet is over.
     #[must_use]
     pub fn all_at_rest(&self, me: &Member) -> Option<Vec<(usize, RestPlace)>> {
         let members = self.members();
         let others = members.all.iter().filter(|m| m.id != me.id);
         let all_enrolled = members.all.len() as u32 == self.count();
         let describe = |m: &Arc<Member>| {
-            let (task, place) = (m.task.load(Ordering::Acquire), m.place());
-            (place != RestPlace::Unknown && task != 0).then_some((task, place))
+            let task = m.task.load(Ordering::Acquire);
+            (task != 0).then(|| (task, m.place()))
         };
         all_enrolled
             .then(|| others.map(describe).collect())

@@ -14,12 +14,8 @@ pub(crate) enum Action {
     RecordImages,
     /// The same compared with a replay.
     CompareImages,
-    /// Recorded so that the last part is kept, which is replayed.
-    Flight,
-    /// The same with threads on all cores.
-    FlightOfSketch,
-    /// The same, with all accesses to memory in order.
-    FlightOfCoherence,
+    /// Recorded in this mode so that the last part is kept, which is replayed.
+    Flight(&'static str),
     /// Recorded with threads on all cores.
     Sketch,
     /// The same, with all accesses to memory in order.
@@ -69,24 +65,12 @@ impl Stage {
     pub(crate) fn is_for(&self, subject: &str, asked: bool) -> bool {
         let long = matches!(
             self.action,
-            Action::RecordImages
-                | Action::CompareImages
-                | Action::Flight
-                | Action::FlightOfSketch
-                | Action::FlightOfCoherence
+            Action::RecordImages | Action::CompareImages | Action::Flight(_)
         ) || matches!(
             (self.action, self.of),
             (Action::Index, Some("sketch" | "coherence"))
         );
         asked || !long || subject.ends_with("-static")
-    }
-
-    /// Whether it records the last part of a run, and replays that.
-    pub(crate) fn is_flight(&self) -> bool {
-        matches!(
-            self.action,
-            Action::Flight | Action::FlightOfSketch | Action::FlightOfCoherence
-        )
     }
 
     pub(crate) fn is_tiny(&self) -> bool {
@@ -180,7 +164,7 @@ pub const STAGES: [Stage; 25] = [
     ),
     stage(
         "flight",
-        Action::Flight,
+        Action::Flight("serial"),
         USUAL,
         None,
         Some(StageGroup::Verify),
@@ -252,14 +236,14 @@ pub const STAGES: [Stage; 25] = [
     ),
     stage(
         "flight-of-sketch",
-        Action::FlightOfSketch,
+        Action::Flight("sketch"),
         USUAL,
         None,
         Some(StageGroup::Verify),
     ),
     stage(
         "flight-of-coherence",
-        Action::FlightOfCoherence,
+        Action::Flight("coherence"),
         USUAL,
         None,
         Some(StageGroup::Verify),

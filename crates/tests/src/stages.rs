@@ -66,22 +66,15 @@ pub fn spec(subject: &Subject, stage: &Stage, workshop: &Workshop) -> Result<Spe
             trace.into(),
             "--".into(),
         ]),
-        Action::Flight | Action::FlightOfSketch | Action::FlightOfCoherence => {
-            let mode = match stage.action {
-                Action::FlightOfSketch => "--mode=sketch",
-                Action::FlightOfCoherence => "--mode=coherence",
-                _ => "--mode=serial",
-            };
-            argv.extend([
-                "record".into(),
-                mode.into(),
-                "--flight=20ms".into(),
-                "--keep".into(),
-                "-o".into(),
-                trace.into(),
-                "--".into(),
-            ]);
-        }
+        Action::Flight(mode) => argv.extend([
+            "record".into(),
+            format!("--mode={mode}").into(),
+            "--flight=20ms".into(),
+            "--keep".into(),
+            "-o".into(),
+            trace.into(),
+            "--".into(),
+        ]),
         Action::CompareImages => argv.extend(["index".into(), "--compare".into(), trace.into()]),
         Action::Sketch => argv.extend([
             "record".into(),
@@ -116,9 +109,7 @@ pub fn spec(subject: &Subject, stage: &Stage, workshop: &Workshop) -> Result<Spe
             | Action::Run
             | Action::Record
             | Action::RecordImages
-            | Action::Flight
-            | Action::FlightOfSketch
-            | Action::FlightOfCoherence
+            | Action::Flight(_)
             | Action::Sketch
             | Action::Coherence
     );
@@ -153,20 +144,21 @@ fn applies(stage: &Stage, header: &Header) -> bool {
         && (header.is_for_coherence() || !is_of_coherence(stage))
         && (header.images || stage.action != Action::CompareImages)
         && (header.index
-            || !(stage.is_flight()
-                || matches!(
-                    stage.action,
-                    Action::Index | Action::Split | Action::CompareImages
-                )))
+            || !matches!(
+                stage.action,
+                Action::Index | Action::Split | Action::CompareImages | Action::Flight(_)
+            ))
 }
 
 fn is_of_sketch(stage: &Stage) -> bool {
-    matches!(stage.action, Action::Sketch | Action::FlightOfSketch) || stage.of == Some("sketch")
+    matches!(stage.action, Action::Sketch | Action::Flight("sketch")) || stage.of == Some("sketch")
 }
 
 fn is_of_coherence(stage: &Stage) -> bool {
-    matches!(stage.action, Action::Coherence | Action::FlightOfCoherence)
-        || stage.of == Some("coherence")
+    matches!(
+        stage.action,
+        Action::Coherence | Action::Flight("coherence")
+    ) || stage.of == Some("coherence")
 }
 
 /// The text with which `relive` must refuse this stage, if it must.
@@ -176,11 +168,11 @@ fn refusal<'a>(stage: &Stage, header: &'a Header) -> Option<&'a [u8]> {
     }
     let refusal = header.refused.as_ref()?;
     let here = match stage.action {
-        Action::Record | Action::RecordImages | Action::Flight => refusal.place != Where::Sketch,
-        Action::Run => refusal.place == Where::All,
-        Action::Sketch | Action::Coherence | Action::FlightOfSketch | Action::FlightOfCoherence => {
-            refusal.place == Where::Sketch
+        Action::Record | Action::RecordImages | Action::Flight("serial") => {
+            refusal.place != Where::Sketch
         }
+        Action::Run => refusal.place == Where::All,
+        Action::Sketch | Action::Coherence | Action::Flight(_) => refusal.place == Where::Sketch,
         Action::Native
         | Action::Replay
         | Action::ParallelReplay
@@ -231,9 +223,7 @@ fn run_stage(
         Action::Run
         | Action::Record
         | Action::RecordImages
-        | Action::Flight
-        | Action::FlightOfSketch
-        | Action::FlightOfCoherence
+        | Action::Flight(_)
         | Action::Sketch
         | Action::Coherence => {
             check_expected(header, &outcome, true)?;
@@ -242,7 +232,7 @@ fn run_stage(
                 before("native").expect("native runs first"),
                 &outcome,
             )?;
-            if stage.is_flight() {
+            if matches!(stage.action, Action::Flight(_)) {
                 let again = Spec {
                     stdin: None,
                     ..made

@@ -106,9 +106,14 @@ impl Task {
     /// processor they could not.
     pub fn can_be_read(&mut self) {
         if self.traits().checkpoints && self.member.is_some() {
-            self.ctx.vectors_mut();
-            self.segments = Segments::stored();
+            self.store_registers();
         }
+    }
+
+    /// Those in the processor are in memory too, for whoever describes the task.
+    pub fn store_registers(&mut self) {
+        self.ctx.vectors_mut();
+        self.segments = Segments::stored();
     }
 
     /// Makes a call by `enter`, during which the kernel does not write guest memory.

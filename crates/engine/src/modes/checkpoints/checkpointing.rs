@@ -66,9 +66,18 @@ impl Checkpointing {
             .expect("no thread panics: panics abort")
     }
 
-    /// The number of the last checkpoint.
-    pub fn last(&self) -> u32 {
-        self.last.load(Ordering::Relaxed)
+    /// Whether the checkpoint that is wanted, of this number, is still to be made.
+    pub fn lacks(&self, wanted: u32) -> bool {
+        wanted != self.last.load(Ordering::Relaxed)
+    }
+
+    /// The number of the checkpoint that is wanted, if a copy in front of a sleep would be of use: that one, or an unasked
+    /// one. Only copies that sleep themselves are.
+    pub fn wanted_before_sleep(&self, shm: Shm) -> Option<u32> {
+        let all = CHECKPOINTS.of(&shm);
+        let wanted = all.wanted();
+        let useful = all.sleep() && (self.lacks(wanted) || self.wants_copy());
+        useful.then_some(wanted)
     }
 
     /// The checkpoint of this number is made, or cannot be.
@@ -103,9 +112,12 @@ impl Checkpointing {
         self.unasked.lock().expect("no thread panics: panics abort")
     }
 
-    /// An unasked copy has held the process up for so long.
-    pub fn spends(&self, time: Duration) {
-        self.unasked().spent += time;
+    /// A copy has held the process up for so long, `asked` for by the supervisor or not.
+    pub fn held_up(&self, shm: Shm, pause: Duration, asked: bool) {
+        CHECKPOINTS.of(&shm).paused(pause.as_micros());
+        if !asked {
+            self.unasked().spent += pause;
+        }
     }
 
     /// The process is about to make a child, or is one.

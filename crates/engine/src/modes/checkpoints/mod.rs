@@ -58,7 +58,7 @@ pub fn place_of_copy(
     shared: bool,
 ) -> Option<Option<CopyPlace>> {
     let all = CHECKPOINTS.of(&shm);
-    let asked = wanted != own.last();
+    let asked = own.lacks(wanted);
     own.made(wanted);
     tracing::debug!(target: "checkpoint", "checkpoint {wanted} of {}", task.id());
     // A child that is forked behind a sleeping copy would have no memory in common with what the copy describes: that

@@ -31,7 +31,7 @@ pub struct RestingTask {
 }
 
 impl RestingTask {
-    /// A thread that rests as long as another one has quiet.
+    /// A thread that rests as long as another one has quiet; `None`: where it does cannot be described.
     ///
     /// # Safety
     /// Its task is at that address, and there is quiet.

@@ -6,7 +6,6 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use relive_host::segments::Segments;
 use relive_trace::Kind;
 
 use super::Serial;
@@ -24,8 +23,7 @@ impl Serial {
     pub(super) fn rests(&self, task: &mut Task, place: RestingPlace) {
         if let Some(checkpoints) = &self.checkpoints {
             // Another thread cannot read those that are in this one's processor.
-            task.ctx.vectors_mut();
-            task.segments = Segments::stored();
+            task.store_registers();
             checkpoints.progress().leaves(self.shm, task, place);
             checkpoints.resting.rests(task, place);
         }
@@ -48,7 +46,7 @@ impl Serial {
         };
         let wanted = CHECKPOINTS.of(&self.shm).wanted();
         let settled = task.exact && task.steps == 0;
-        if wanted == own.last() || !settled || !self.is_describable(task, own) {
+        if !own.lacks(wanted) || !settled || !self.is_describable(task, own) {
             return Ok(());
         }
         let Some(place) =
@@ -61,7 +59,8 @@ impl Serial {
         own.progress()
             .leaves(self.shm, task, RestingPlace::Switch(0));
         self.turn(task, None)?;
-        self.copy_process(task, own, place, false);
+        let pause = self.copy_process(task, own, place, false);
+        own.held_up(self.shm, pause, true);
         Ok(())
     }
 
@@ -75,13 +74,13 @@ impl Serial {
         let Some(own) = &self.checkpoints else {
             return Ok(());
         };
-        let all = CHECKPOINTS.of(&self.shm);
-        let wanted = all.wanted();
-        let asked = wanted != own.last();
-        let useful = all.sleep() && (asked || own.wants_copy());
-        if !useful || !self.is_describable(task, own) {
+        let Some(wanted) = own.wanted_before_sleep(self.shm) else {
+            return Ok(());
+        };
+        if !self.is_describable(task, own) {
             return Ok(());
         }
+        let asked = own.lacks(wanted);
         let Some(place) =
             checkpoints::place_of_copy(self.shm, task, own, wanted, self.others_write())
         else {
@@ -89,9 +88,7 @@ impl Serial {
         };
         task.flush_readings()?;
         let pause = self.copy_process(task, own, place, true);
-        if !asked {
-            own.spends(pause);
-        }
+        own.held_up(self.shm, pause, asked);
         Ok(())
     }
 
@@ -104,8 +101,7 @@ impl Serial {
         in_call: bool,
     ) -> Duration {
         // Those in the processor are gone when the copy describes itself: its own code has used them.
-        task.ctx.vectors_mut();
-        task.segments = Segments::stored();
+        task.store_registers();
         let began = Instant::now();
         let (process, schedule) = {
             let schedule = self.schedule();
@@ -135,9 +131,7 @@ impl Serial {
             resting: resting.collect(),
         };
         copy_of_itself::make(task, &plan);
-        let pause = began.elapsed();
-        CHECKPOINTS.of(&self.shm).paused(pause.as_micros());
-        pause
+        began.elapsed()
     }
 
     /// Whether the descriptions tell all of the process, at the place where the task is.

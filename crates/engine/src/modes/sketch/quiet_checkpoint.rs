@@ -29,12 +29,12 @@ impl Sketch {
         };
         let wanted = CHECKPOINTS.of(&self.shm).wanted();
         // A replay that begins here counts its first thread's instructions from here.
-        if wanted == own.last() || task.steps != 0 || !self.may_try(task, own) {
+        if !own.lacks(wanted) || task.steps != 0 || !self.may_try(task, own) {
             return Ok(());
         }
         let began = Instant::now();
         let quiet = task.quiesce_at_safe_point()?;
-        if wanted != own.last() && task.ctx.pending == 0 {
+        if own.lacks(wanted) && task.ctx.pending == 0 {
             self.copy_in_quiet(task, own, (wanted, began), false);
         }
         drop(quiet);
@@ -49,10 +49,10 @@ impl Sketch {
         let Some(own) = &self.checkpoints else {
             return Ok(());
         };
-        let all = CHECKPOINTS.of(&self.shm);
-        let wanted = all.wanted();
-        let useful = all.sleep() && (wanted != own.last() || own.wants_copy());
-        if !useful || !self.may_try(task, own) {
+        let Some(wanted) = own.wanted_before_sleep(self.shm) else {
+            return Ok(());
+        };
+        if !self.may_try(task, own) {
             return Ok(());
         }
         task.flush_readings()?;
@@ -81,7 +81,7 @@ impl Sketch {
             // It has stood aside for the one with which the process went over to turns.
             return;
         }
-        let asked = wanted != own.last();
+        let asked = own.lacks(wanted);
         let resting = self.all_at_rest(task);
         own.has_tried(resting.is_none());
         let Some(resting) = resting else {
@@ -94,10 +94,7 @@ impl Sketch {
         self.copy_process(task, own, place, in_call, resting);
         let pause = began.elapsed();
         tracing::debug!(target: "checkpoint", "{threads} threads were held up for {pause:?}");
-        CHECKPOINTS.of(&self.shm).paused(pause.as_micros());
-        if !asked {
-            own.spends(pause);
-        }
+        own.held_up(self.shm, pause, asked);
     }
 
     /// All other threads, where they rest; `None`: one of them is where it cannot be described.
@@ -121,7 +118,7 @@ impl Sketch {
         in_call: bool,
         resting: Vec<RestingTask>,
     ) {
-        task.can_be_read();
+        task.store_registers();
         let moment = now();
         let elapsed = {
             let mut progress = own.progress();
