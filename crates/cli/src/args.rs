@@ -63,7 +63,7 @@ pub enum Command {
     #[command(long_about = EXPLORE, after_help = EXPLORE_AFTER)]
     Explore(ExploreArgs),
     /// Run a program translated, without recording
-    #[command(long_about = RUN)]
+    #[command(long_about = RUN, after_help = RUN_AFTER)]
     Run(RunArgs),
     /// Debug a recording with gdb, forwards and backwards
     #[command(long_about = DEBUG, after_help = DEBUG_AFTER)]

@@ -4,7 +4,8 @@ use relive_engine::Failure;
 use std::time::Duration;
 
 use relive_engine::supervisor::{
-    self, EndStatus, FlightPlan, FlightWindow, KeptFlight, LiveImages, LiveIndexed, RecordOptions,
+    self, EndStatus, FlightPart, FlightPlan, FlightWindow, KeptFlight, LiveImages, LiveIndexed,
+    RecordOptions,
 };
 use relive_sched::Seed;
 
@@ -73,6 +74,9 @@ pub fn execute(args: &RecordArgs) -> Result<EndStatus, Failure> {
         place: place.path().to_owned(),
         always: args.keep,
     });
+    let past = flight
+        .as_ref()
+        .is_none_or(|flight| flight.window != FlightWindow::Nothing);
     let work = keep::work(place.path());
     if flight.is_some() {
         keep::clear(&work);
@@ -115,10 +119,13 @@ pub fn execute(args: &RecordArgs) -> Result<EndStatus, Failure> {
                     complain(&format!("not kept: {failure}"));
                 }
                 if kept.is_empty() {
-                    tell(&format!(
-                        "not kept ({}): it has not ended badly, and nobody asked",
-                        format::status(recording.status)
-                    ));
+                    // Who runs a program without having it recorded need not hear of that.
+                    if past {
+                        tell(&format!(
+                            "not kept ({}): it has not ended badly, and nobody asked",
+                            format::status(recording.status)
+                        ));
+                    }
                     place.withdraw();
                 }
                 return Ok(recording.status);
@@ -143,9 +150,10 @@ pub fn execute(args: &RecordArgs) -> Result<EndStatus, Failure> {
 }
 
 fn kept_text(kept: &KeptFlight, status: EndStatus) -> String {
-    let part = match kept.whole {
-        true => "all of it".to_owned(),
-        false => format!("the last {}", duration(kept.span)),
+    let part = match kept.part {
+        FlightPart::Whole => "all of it".to_owned(),
+        FlightPart::Last => format!("the last {}", duration(kept.span)),
+        FlightPart::FromNow => format!("{} from when it was asked for", duration(kept.span)),
     };
     format!(
         "kept {part} as {} ({})",

@@ -87,6 +87,8 @@ pub struct Checkpoints {
     group: AtomicU32,
     /// A recorded program asks to keep what there is.
     keep: AtomicU32,
+    /// No copies are of use for now.
+    paused: AtomicU32,
 }
 
 /// The operation of prctl(2) by which a recorded program asks to keep what there is of a flight recording. No kernel has
@@ -115,6 +117,17 @@ impl Checkpoints {
     #[must_use]
     pub fn sleep(&self) -> bool {
         self.sleep.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether copies are of no use, from now on.
+    pub fn pause(&self, paused: bool) {
+        self.paused.store(paused.into(), Ordering::Release);
+    }
+
+    /// Whether they are of no use now.
+    #[must_use]
+    pub fn are_paused(&self) -> bool {
+        self.paused.load(Ordering::Relaxed) != 0
     }
 
     /// The place of a copy; `None`: it is that of another one by now.
@@ -171,6 +184,14 @@ impl Checkpoints {
     pub fn end_copy(&self, place: CopyPlace) {
         if let Some(slot) = self.copy(place) {
             slot.give(order::END);
+        }
+    }
+
+    /// The copy at this place has a later one that takes its place; if it is being written down, it is needed yet, and the
+    /// supervisor ends it.
+    pub fn replace_copy(&self, place: CopyPlace) {
+        if let Some(slot) = self.copy(place) {
+            slot.give_to_sleeper(order::END);
         }
     }
 
@@ -264,6 +285,15 @@ impl CopySlot {
     pub fn give(&self, order: u32) {
         self.order.store(order, Ordering::Release);
         sys::futex_wake(&self.order, 1);
+    }
+
+    /// Tells the copy what to do, if it has nothing else to do.
+    fn give_to_sleeper(&self, order: u32) {
+        let (ok, fail) = (Ordering::AcqRel, Ordering::Relaxed);
+        let given = self.order.compare_exchange(order::SLEEP, order, ok, fail);
+        if given.is_ok() {
+            sys::futex_wake(&self.order, 1);
+        }
     }
 
     /// The copy has done what it was told, or could not; it gets no order meanwhile but to end.

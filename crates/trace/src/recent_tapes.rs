@@ -36,6 +36,14 @@ struct RecentBlock {
     packed: Vec<u8>,
 }
 
+impl TapeEnd {
+    /// Where it ends.
+    fn end(&self) -> u64 {
+        let blocks: usize = self.blocks.iter().map(|block| block.raw).sum();
+        self.base + (blocks + self.rest.len()) as u64
+    }
+}
+
 impl RecentTapes {
     /// No tapes.
     ///
@@ -61,6 +69,20 @@ impl RecentTapes {
             tape.rest.drain(..BLOCK);
         }
         Ok(())
+    }
+
+    /// So many bytes more of a tape have gone elsewhere; what was here is not needed any more.
+    pub fn pass(&mut self, id: TapeId, bytes: u64) {
+        let tape = self.tapes.entry(id).or_default();
+        tape.base = tape.end() + bytes;
+        (tape.blocks, tape.rest) = Default::default();
+    }
+
+    /// Whether all tapes that go on from these places are here from there on.
+    #[must_use]
+    pub fn begin_by(&self, places: &BTreeMap<TapeId, TapeMark>) -> bool {
+        let base = |id| self.tapes.get(id).map_or(0, |tape| tape.base);
+        places.iter().all(|(id, mark)| base(id) <= mark.offset)
     }
 
     /// The first bytes of a tape, as long as all of it is here and it is short.
@@ -218,5 +240,22 @@ mod tests {
         tapes.append(id, b"more").expect("there is memory");
         let more = [&all[place..], b"more"].concat();
         assert_eq!(read(&tapes, place).expect("it is needed"), more);
+        // Of what has gone elsewhere only the place is known.
+        let end = (all.len() + 4) as u64;
+        tapes.pass(id, 6);
+        assert_eq!(tapes.bytes(), 0);
+        tapes.append(id, b"behind").expect("there is memory");
+        assert_eq!(
+            read(&tapes, end as usize + 6).expect("it is there"),
+            b"behind"
+        );
+        let begins_at = |offset| {
+            let mark = TapeMark {
+                offset,
+                ..TapeMark::default()
+            };
+            tapes.begin_by(&BTreeMap::from([(id, mark)]))
+        };
+        assert!(begins_at(end + 6) && !begins_at(end + 5));
     }
 }

@@ -196,9 +196,13 @@ impl TraceWriter {
         tapes.into_iter().try_for_each(|tape| self.flush(tape))
     }
 
-    /// Says where an excerpt begins.
-    pub fn begins(&mut self, excerpt: Excerpt) {
+    /// Says where an excerpt begins, from now on also if it is cut off.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn begins(&mut self, excerpt: Excerpt) -> Result<()> {
         self.manifest.excerpt = Some(excerpt);
+        self.manifest.write(&self.directory)
     }
 
     /// Writes all collected events and marks the trace complete. The two numbers of bytes in

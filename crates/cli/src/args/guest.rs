@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use clap::Args;
 
 // The guest program and its own arguments.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct Guest {
     /// The program and its arguments, passed on as they are
     #[arg(

@@ -105,6 +105,15 @@ pub struct HuntArgs {
 // Arguments of `run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
+    /// Let `relive keep --from-now` record the program from any moment on; until then nothing is kept
+    #[arg(long)]
+    pub attachable: bool,
+    /// With --attachable: new or empty folder for the trace
+    #[arg(short, long, value_name = "DIR", requires = "attachable")]
+    pub output: Option<PathBuf>,
+    /// With --attachable: how the threads of a process run [default: serial]
+    #[arg(long, value_name = "MODE", value_enum, requires = "attachable")]
+    pub mode: Option<RecordMode>,
     #[command(flatten)]
     pub stats: StatsArgs,
     #[command(flatten)]

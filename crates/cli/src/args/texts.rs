@@ -250,7 +250,18 @@ Examples:
 
 pub(super) const RUN: &str = "\
 Run a program translated, without recording it: to see whether a program works under the \
-translator, and what that costs.";
+translator, and what that costs.
+
+With --attachable it can be recorded from any moment on: relive keep --from-now. Until then what happens is followed, as a \
+recording that begins in the midst of it needs that, and forgotten: it costs about as much as relive record. Threads run \
+as with relive record (--mode sketch and --mode coherence: on all cores).";
+
+pub(super) const RUN_AFTER: &str = "\
+Examples:
+  relive run ./program --option
+  relive run --attachable --mode sketch ./server &
+  relive keep --from-now         records all from here on
+  relive keep                    ends the recording, and not the server";
 
 pub(super) const INDEX: &str = "\
 Write session images into a recording, so that debuggers need not replay it from its beginning.
@@ -275,12 +286,17 @@ Keep what a flight recording that runs has by now: the last part of its program'
 
 relive record --flight keeps the last part of a run in memory, and nothing else. This makes a recording of it: \
 it begins with images of the processes, as a part does that relive split makes. Each time that it is asked \
-another recording is made.";
+another recording is made.
+
+With --from-now all that happens from now on is recorded, into the folder where it stays, until the program ends or relive \
+keep asks again: that ends the recording, and the program goes on. relive run --attachable starts programs of \
+which nothing else is kept.";
 
 pub(super) const KEEP_AFTER: &str = "\
 Examples:
   relive record --flight=30s -o bad ./server &
   relive keep                    while it runs: the last 30 seconds or more, as bad
+  relive keep --from-now 4711    all that comes, of the program with this process
   relive debug bad";
 
 pub(super) const SPLIT: &str = "\

@@ -69,8 +69,12 @@ pub struct SplitArgs {
 // Arguments of `keep`.
 #[derive(Debug, Args)]
 pub struct KeepArgs {
-    /// Name or folder of the flight recording, or the process id of its `relive record` [default: the one that runs]
+    /// Name or folder of the flight recording, or the id of a process of its program, or of its `relive record` or
+    /// `relive run` [default: the one that runs]
     pub flight: Option<PathBuf>,
+    /// Record all from now on, until the program ends, or `relive keep` asks for what there is by then
+    #[arg(long)]
+    pub from_now: bool,
     /// Print an object
     #[arg(long)]
     pub json: bool,

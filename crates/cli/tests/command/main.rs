@@ -1,5 +1,6 @@
 //! The `relive` command from outside: real runs of small programs.
 
+mod attach;
 mod backtrace;
 mod calls;
 mod cli_page;

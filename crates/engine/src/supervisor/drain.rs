@@ -301,7 +301,7 @@ impl Drain {
                 self.events += events;
                 self.ticks += ticks;
                 if let Some(flight) = &mut self.store.flight {
-                    flight.store().tape_ended(tape, events, ticks);
+                    flight.tape_ended(tape, events, ticks);
                 }
             }
             open |= !self.close(i, closing)?;

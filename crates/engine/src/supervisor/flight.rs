@@ -3,29 +3,36 @@
 //! are needed goes. To keep what there is, those copies write themselves down, and the tapes from there on become an
 //! excerpt. Must never forget anything behind the place with which a kept recording would begin.
 
+mod attaching;
 mod cut_choice;
 mod flight_store;
+mod incoming;
+mod keep_requests;
 mod keeping;
+mod onward;
+mod plan;
+mod writing;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use relive_trace::{Manifest, Summary};
+use relive_trace::{Manifest, Piece, Summary, TapeId};
 
 use crate::failure::{Failure, Result};
 use crate::image_stream::{
-    CHECKPOINTS, Checkpoints, CopyPlace, IncomingImage, Prologue, TreeState, is_image,
+    CHECKPOINTS, Checkpoints, CopyPlace, IncomingImage, TreeState, is_image,
 };
 use crate::input::shared_store::SHARED;
 use crate::shm::Shm;
 use crate::shm::ring::{RINGS, state};
 use crate::supervisor::forwarding;
-use cut_choice::SleepingCopy;
 use flight_store::FlightStore;
-pub use flight_store::KeptFlight;
+pub use flight_store::{FlightPart, KeptFlight};
 use keeping::Keeping;
+use onward::Onward;
+pub use plan::{ANSWER, FlightPlan, FlightWindow, KeepRequest, RUNS};
 
 /// Of the window, the time between two copies; not less than [`OFTEN`].
 const PART: u32 = 4;
@@ -33,39 +40,15 @@ const PART: u32 = 4;
 const PART_OF_BYTES: u32 = 8;
 const OFTEN: Duration = Duration::from_millis(5);
 const SELDOM: Duration = Duration::from_secs(10);
+/// The same where nothing of the past is to be kept, and so many bytes of tapes have come since the last one.
+const HASTE: Duration = Duration::from_secs(1);
+const MUCH: u64 = 16 << 20;
+/// Where nothing is to be kept, and processes have no copies: so many bytes of tapes go all the same.
+const MOST: u64 = 256 << 20;
 /// Fewer bytes of input are not worth it that files which are read again are stored again.
 const INPUT: u64 = 16 << 20;
 /// Of the time between two copies, the time between two looks at what is not needed any more.
 const LOOKS: u32 = 4;
-
-/// How much of the past a flight recording keeps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FlightWindow {
-    /// At least so much time.
-    Time(Duration),
-    /// About so many bytes of tapes at most, as they lie in memory.
-    Bytes(u64),
-}
-
-/// What a flight recording keeps, and where.
-#[derive(Clone, Debug)]
-pub struct FlightPlan {
-    /// How much of the past.
-    pub window: FlightWindow,
-    /// A signal to the recorder that asks for what there is.
-    pub signal: Option<i32>,
-    /// The folder of the first recording that is kept; further ones get a number.
-    pub place: PathBuf,
-    /// Also what there is at the end, however that is.
-    pub always: bool,
-}
-
-/// The name of the file by which `relive keep` asks, in the folder of the work.
-pub const ASKED: &str = "keep";
-/// The name of the file with the process id of the recorder.
-pub const RUNS: &str = "pid";
-/// The name of the file that answers.
-pub const ANSWER: &str = "kept";
 
 /// See the module.
 pub struct Flight {
@@ -81,6 +64,14 @@ pub struct Flight {
     /// Something has gone that stood on tapes.
     forgot: bool,
     keeping: Option<Keeping>,
+    /// How often one was lost of the copies with which it was to begin.
+    lost: u32,
+    /// What is being kept goes on.
+    goes_on: bool,
+    /// Since when copies are looked for with which a recording begins that goes on.
+    attaching: Option<Instant>,
+    /// The recording that goes on.
+    onward: Option<Onward>,
     /// How many were begun.
     keeps: u32,
     kept: Vec<KeptFlight>,
@@ -110,6 +101,10 @@ impl Flight {
             since: Instant::now(),
             forgot: false,
             keeping: None,
+            lost: 0,
+            goes_on: false,
+            attaching: None,
+            onward: None,
             keeps: 0,
             kept: Vec::new(),
             failure: None,
@@ -120,96 +115,75 @@ impl Flight {
         CHECKPOINTS.of(&self.shm)
     }
 
-    /// What there is.
-    pub fn store(&mut self) -> &mut FlightStore {
-        &mut self.store
-    }
-
-    /// Bytes of an image, or of what a copy says of itself. Of an image that cannot be written nothing is kept.
-    pub fn take(&mut self, ring: u32, bytes: &[u8]) {
-        let keeps = self.keeps;
-        let fresh = || (keeps, IncomingImage::default());
-        let (number, image) = self.incoming.entry(ring).or_insert_with(fresh);
-        let keeping = self.keeping.as_mut().filter(|_| *number == keeps);
-        let taken = image.take(bytes, keeping.map(|keeping| &mut keeping.index));
-        if let Err(failure) = taken {
-            self.give_up(failure);
-        }
-    }
-
-    /// No more comes in a ring.
-    pub fn ring_ended(&mut self, ring: u32) {
-        let Some((number, image)) = self.incoming.remove(&ring) else {
-            return;
+    /// Adds bytes to a tape.
+    ///
+    /// # Errors
+    /// There is no memory; the tape does not begin as one.
+    pub fn append(&mut self, tape: TapeId, bytes: &[u8]) -> Result<()> {
+        let Some(onward) = &mut self.onward else {
+            return self.store.append(tape, bytes);
         };
-        let is_kept = number == self.keeps;
-        if let Some(text) = image.failure().filter(|_| is_kept) {
-            self.give_up(Failure::setup(format!(
-                "a process could not be described: {text}"
-            )));
-        }
-        match image.finish() {
-            Some((prologue, None)) => self.is_asleep(&prologue),
-            Some((prologue, Some(image))) if is_kept => {
-                let come = self.keeping.as_mut();
-                match come.map_or(Ok(()), |keeping| keeping.has_come(prologue, image)) {
-                    Ok(()) => self.finish_keeping(),
-                    Err(failure) => self.give_up(failure),
-                }
-            }
-            Some(_) | None => {}
-        }
+        onward.append(tape, bytes);
+        self.store.pass(tape, bytes)
     }
 
-    fn is_asleep(&mut self, prologue: &Prologue) {
-        let Some(place) = prologue.sleeps else {
-            return;
-        };
-        let begins = prologue.state.begins();
-        if self.checkpoints().copy_lives(place) {
-            let copy = SleepingCopy {
-                place,
-                taken: Instant::now(),
-                work: begins.work,
-                tree: prologue.tree,
-                threads: begins.threads,
-                marks: prologue.state.marks(),
-            };
-            if !self.store.tree.add_copy(begins.process, copy) {
-                self.end([place]);
-            }
-        }
+    /// Notes pieces of input, before events that refer to them.
+    pub fn add_pieces(&mut self, pieces: &[Piece]) {
+        self.store.add_pieces(pieces);
+        self.onward
+            .iter_mut()
+            .for_each(|onward| onward.add_pieces(pieces));
+    }
+
+    /// What has been collected for a tape, or for all, is written, if it is to be.
+    pub fn flush(&mut self, tape: Option<TapeId>) {
+        self.onward.iter_mut().for_each(|onward| onward.flush(tape));
+    }
+
+    /// A tape has ended, with so many events and ticks.
+    pub fn tape_ended(&mut self, tape: TapeId, events: u64, ticks: u64) {
+        self.store.tape_ended(tape, events, ticks);
     }
 
     /// Looks after the copies: asks for the next ones, lets those go that are not needed, and with them what stands on
     /// tapes before. Answers who asks for what there is.
     pub fn tick(&mut self) {
+        if let Some(onward) = &mut self.onward {
+            onward.tick(&self.store);
+            if let Some(failure) = onward.failure().cloned() {
+                self.end_onward(Some(failure));
+            }
+        } else if let Some(keeping) = &mut self.keeping {
+            if keeping.is_lost(CHECKPOINTS.of(&self.shm)) {
+                self.keep_again();
+            }
+            return;
+        } else {
+            self.look_after_copies();
+        }
+        if let Some(asked) = self.asked() {
+            self.answer(asked);
+        }
+        if let Some(since) = self.attaching {
+            self.attach(since);
+        }
+    }
+
+    fn look_after_copies(&mut self) {
         let (span, part) = self.span();
-        let every = (span / part).clamp(OFTEN, SELDOM);
+        let every = match self.plan.window {
+            FlightWindow::Nothing if self.store.tapes.bytes() > MUCH => HASTE,
+            FlightWindow::Nothing => SELDOM,
+            _ => (span / part).clamp(OFTEN, SELDOM),
+        };
         if self.asked.elapsed() >= every {
             self.asked = Instant::now();
             self.checkpoints().want();
         }
-        if let Some(keeping) = &mut self.keeping {
-            if keeping.is_lost(CHECKPOINTS.of(&self.shm)) {
-                self.give_up(Failure::setup(
-                    "a copy of a process that was to be kept is gone: memory may be short",
-                ));
-            }
-            return;
-        }
-        if self.looked.elapsed() >= every / LOOKS {
+        if self.looked.elapsed() >= every / LOOKS && self.attaching.is_none() {
             self.looked = Instant::now();
             self.look();
             self.trim();
-        }
-        let asked = [
-            std::fs::remove_file(self.store.work.join(ASKED)).is_ok(),
-            forwarding::asks_to_keep(),
-            self.checkpoints().guest_asks_to_keep(),
-        ];
-        if asked.contains(&true) {
-            self.keep();
         }
     }
 
@@ -218,6 +192,7 @@ impl Flight {
         match self.plan.window {
             FlightWindow::Time(window) => (window, PART),
             FlightWindow::Bytes(_) => (self.since.elapsed(), PART_OF_BYTES),
+            FlightWindow::Nothing => (Duration::ZERO, PART),
         }
     }
 
@@ -267,6 +242,7 @@ impl Flight {
                 now.checked_sub(window)?
             }
             FlightWindow::Bytes(_) => self.since,
+            FlightWindow::Nothing => Instant::now(),
         };
         (since > self.store.began).then_some(since)
     }
@@ -276,6 +252,9 @@ impl Flight {
         let FlightWindow::Bytes(most) = self.plan.window else {
             if let Some(at) = self.since() {
                 self.forget_before(at);
+            }
+            if self.plan.window == FlightWindow::Nothing && self.store.tapes.bytes() > MOST {
+                self.start_over();
             }
             return;
         };
@@ -300,7 +279,13 @@ impl Flight {
     /// The program has ended so; what there is is kept if it is wanted.
     pub fn ends(&mut self, summary: Summary, wanted: bool) {
         self.store.at_end = Some(summary);
-        if wanted || self.plan.always {
+        if self.onward.is_some() {
+            self.end_onward(None);
+        } else if self.attaching.take().is_some() {
+            self.note(Err(Failure::setup(
+                "the program has ended before a recording could begin",
+            )));
+        } else if (wanted || self.plan.always) && self.plan.window != FlightWindow::Nothing {
             self.keep();
         }
     }
@@ -316,79 +301,5 @@ impl Flight {
         // Nobody needs it any more.
         let _ = std::fs::remove_dir_all(&self.store.work);
         (self.kept, self.failure)
-    }
-
-    fn folder(&self) -> PathBuf {
-        let place = &self.plan.place;
-        match self.kept.len() {
-            0 => place.clone(),
-            n => {
-                let mut name = place.as_os_str().to_owned();
-                name.push(format!(".{}", n + 1));
-                name.into()
-            }
-        }
-    }
-
-    /// Begins to keep what there is.
-    fn keep(&mut self) {
-        let folder = self.folder();
-        if !self.forgot {
-            let done = self.store.write_whole(&folder);
-            self.note(done);
-            return;
-        }
-        self.look();
-        let (tree, at) = (&self.store.tree, self.since().unwrap_or(self.store.began));
-        let cut = tree.choose(at, true).or_else(|| tree.choose(at, false));
-        tracing::debug!(target: "flight", "begins with {cut:?} of {tree:?}");
-        let begun = match cut {
-            Some(cut) => Keeping::begin(&self.store, self.checkpoints(), cut, &folder),
-            None => Err(Failure::setup(
-                "nothing can be kept: copies of the processes are gone. Memory may be short",
-            )),
-        };
-        match begun {
-            Ok(keeping) => {
-                self.keeps += 1;
-                self.keeping = Some(keeping);
-            }
-            Err(failure) => self.note(Err(failure)),
-        }
-    }
-
-    /// Puts the recording together that is being kept, if all of its images have come.
-    fn finish_keeping(&mut self) {
-        let Some(keeping) = self.keeping.take_if(|keeping| keeping.is_whole()) else {
-            return;
-        };
-        let folder = keeping.folder.clone();
-        let done = keeping.finish(&self.store);
-        if done.is_err() {
-            // Half of a recording is of no use.
-            let _ = std::fs::remove_dir_all(folder);
-        }
-        self.note(done);
-    }
-
-    fn give_up(&mut self, failure: Failure) {
-        if let Some(keeping) = self.keeping.take() {
-            let _ = std::fs::remove_dir_all(&keeping.folder);
-            self.note(Err(failure));
-        }
-    }
-
-    /// Tells of what was kept, or not.
-    fn note(&mut self, done: Result<KeptFlight>) {
-        let answer = match &done {
-            Ok(kept) => format!("{}\n", kept.folder.display()),
-            Err(failure) => format!("!{}\n", failure.text()),
-        };
-        // Whoever asked may be gone.
-        let _ = std::fs::write(self.store.work.join(ANSWER), answer);
-        match done {
-            Ok(kept) => self.kept.push(kept),
-            Err(failure) => self.failure = Some(failure),
-        }
     }
 }

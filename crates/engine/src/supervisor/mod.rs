@@ -25,7 +25,7 @@ pub(crate) use children::{ended_by, keep_keyboard, kill, start};
 pub use deadlock::Deadlock;
 pub use drain::Recording;
 pub(crate) use exact_lock::ExactLock;
-pub use flight::{ANSWER, ASKED, FlightPlan, FlightWindow, KeptFlight, RUNS};
+pub use flight::{ANSWER, FlightPart, FlightPlan, FlightWindow, KeepRequest, KeptFlight, RUNS};
 pub use folder::Folder;
 pub use foreign_writes::{other_writers, waits_for_others};
 pub(crate) use linearise::try_order;

@@ -20,7 +20,7 @@ impl TapeStore {
     /// They cannot be written.
     pub fn append(&mut self, tape: TapeId, bytes: &[u8]) -> Result<()> {
         match &mut self.flight {
-            Some(flight) => flight.store().append(tape, bytes),
+            Some(flight) => flight.append(tape, bytes),
             None => self.writer.append(tape, bytes).map_err(Failure::setup),
         }
     }
@@ -32,7 +32,7 @@ impl TapeStore {
     pub fn add_pieces(&mut self, pieces: &[Piece]) -> Result<()> {
         match &mut self.flight {
             Some(flight) => {
-                flight.store().add_pieces(pieces);
+                flight.add_pieces(pieces);
                 Ok(())
             }
             None => self.writer.add_pieces(pieces).map_err(Failure::setup),
@@ -44,8 +44,11 @@ impl TapeStore {
     /// # Errors
     /// It cannot be written.
     pub fn flush(&mut self, tape: TapeId) -> Result<()> {
-        match self.flight {
-            Some(_) => Ok(()),
+        match &mut self.flight {
+            Some(flight) => {
+                flight.flush(Some(tape));
+                Ok(())
+            }
             None => self.writer.flush(tape).map_err(Failure::setup),
         }
     }
@@ -55,8 +58,11 @@ impl TapeStore {
     /// # Errors
     /// It cannot be written.
     pub fn flush_all(&mut self) -> Result<()> {
-        match self.flight {
-            Some(_) => Ok(()),
+        match &mut self.flight {
+            Some(flight) => {
+                flight.flush(None);
+                Ok(())
+            }
             None => self.writer.flush_all().map_err(Failure::setup),
         }
     }

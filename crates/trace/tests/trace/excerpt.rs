@@ -88,15 +88,17 @@ fn excerpt_of(
         event: from.event,
         threads: 1,
     };
-    writer.begins(Excerpt {
-        images: 3,
-        order: 0,
-        processes: vec![process],
-        tapes: vec![BeginTape::new(TAPE, from)],
-        cut: to.is_some(),
-        gaps: Vec::new(),
-        input: 0,
-    });
+    writer
+        .begins(Excerpt {
+            images: 3,
+            order: 0,
+            processes: vec![process],
+            tapes: vec![BeginTape::new(TAPE, from)],
+            cut: to.is_some(),
+            gaps: Vec::new(),
+            input: 0,
+        })
+        .unwrap();
     let summary = summary();
     writer.finish(to.is_none().then_some(&summary)).unwrap();
     Trace::open(directory).unwrap()

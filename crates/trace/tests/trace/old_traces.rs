@@ -176,20 +176,22 @@ fn make_excerpt_version() {
         parts.push(TapePart { id, from, to: None });
     }
     copy_parts(&whole, &parts, &mut writer).unwrap();
-    writer.begins(Excerpt {
-        images: 77,
-        order: 1,
-        processes: vec![BeginProcess {
-            process: 0,
-            work: 900,
-            event: 5,
-            threads: 1,
-        }],
-        tapes,
-        cut: false,
-        gaps: Vec::new(),
-        input: 0,
-    });
+    writer
+        .begins(Excerpt {
+            images: 77,
+            order: 1,
+            processes: vec![BeginProcess {
+                process: 0,
+                work: 900,
+                event: 5,
+                threads: 1,
+            }],
+            tapes,
+            cut: false,
+            gaps: Vec::new(),
+            input: 0,
+        })
+        .unwrap();
     writer.finish(whole.manifest().summary.as_ref()).unwrap();
     std::fs::write(folder.join("expected.txt"), text(&directory)).unwrap();
 }

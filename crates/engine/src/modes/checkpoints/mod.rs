@@ -76,7 +76,7 @@ pub fn place_of_copy(
     }
     let place = all.new_copy(asked)?;
     if let Some(before) = own.copied(place, asked) {
-        all.end_copy(before);
+        all.replace_copy(before);
     }
     Some(Some(place))
 }

@@ -43,6 +43,47 @@ pub enum ProcessBegins {
 /// Where it begins with each process.
 pub type FlightCut = BTreeMap<u32, ProcessBegins>;
 
+/// The tapes of a process that a recording needs.
+#[derive(Debug)]
+enum NeededOfProcess {
+    /// Also those of threads to come.
+    All,
+    /// Those of the threads that its copy has, and of later ones.
+    Of {
+        resting: BTreeSet<TapeId>,
+        threads: u32,
+    },
+}
+
+/// The tapes that a recording needs.
+#[derive(Debug)]
+pub struct NeededTapes {
+    processes: BTreeMap<u32, NeededOfProcess>,
+    /// All of processes with this index and higher ones, which begin later.
+    later: u32,
+}
+
+impl NeededTapes {
+    /// Those of a recording that begins with its program.
+    pub fn all() -> Self {
+        Self {
+            processes: BTreeMap::new(),
+            later: 0,
+        }
+    }
+
+    /// Whether a tape is among them.
+    pub fn has(&self, id: TapeId) -> bool {
+        match self.processes.get(&id.process) {
+            Some(NeededOfProcess::All) => true,
+            Some(NeededOfProcess::Of { resting, threads }) => {
+                resting.contains(&id) || id.is_schedule() || id.thread >= *threads
+            }
+            None => id.process >= self.later,
+        }
+    }
+}
+
 /// A process as far as it is known.
 #[derive(Debug)]
 struct FlightProcess {
@@ -251,16 +292,40 @@ impl FlightTree {
         }
     }
 
-    /// Whether a replay that begins with a cut needs a tape.
-    pub fn needs(&self, cut: &FlightCut, id: TapeId) -> bool {
-        match (cut.get(&id.process), self.copy(cut, id.process)) {
-            (Some(ProcessBegins::Gone), _) => false,
-            (_, Some(copy)) => {
-                copy.marks.contains_key(&id) || id.is_schedule() || id.thread >= copy.threads
-            }
+    /// The tapes that a replay needs which begins with a cut.
+    pub fn needed(&self, cut: &FlightCut) -> NeededTapes {
+        let of = |index: &u32| match (cut.get(index), self.copy(cut, *index)) {
+            (Some(ProcessBegins::Gone), _) => None,
+            (_, Some(copy)) => Some(NeededOfProcess::Of {
+                resting: copy.marks.keys().copied().collect(),
+                threads: copy.threads,
+            }),
             // Also of one that has been born behind the cut.
-            _ => self.processes.contains_key(&id.process),
+            _ => Some(NeededOfProcess::All),
+        };
+        let known = self.processes.keys();
+        NeededTapes {
+            processes: known
+                .filter_map(|index| Some((*index, of(index)?)))
+                .collect(),
+            later: self.numbered,
         }
+    }
+
+    /// All copies go, and processes do not begin any more where they were born: what stands on tapes up to now has gone.
+    pub fn start_over(&mut self) -> Vec<CopyPlace> {
+        let all = self.processes.values_mut();
+        all.flat_map(|process| {
+            process.trimmed = process.trimmed.or(process.born.then_some(0));
+            process.copies.drain(..).map(|copy| copy.place)
+        })
+        .collect()
+    }
+
+    /// Whether each process that lives has a copy that was made since then.
+    pub fn are_copied_since(&self, at: Instant) -> bool {
+        let mut living = self.processes.values().filter(|p| p.ended.is_none());
+        living.all(|p| p.copies.back().is_some_and(|copy| copy.taken >= at))
     }
 
     /// All outputs that such a replay lacks have numbers in this range.

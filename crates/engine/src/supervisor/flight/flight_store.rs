@@ -3,17 +3,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io::{Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use relive_trace::{
-    DecodeError, Decoder, FileStore, Kind, Manifest, Piece, RecentTapes, Summary, TapeId, TapeMark,
-    TraceWriter, input_path,
+    DecodeError, Decoder, Kind, Manifest, Piece, RecentTapes, Summary, TapeId, TapeMark, input_path,
 };
 use rustix::fs::{FallocateFlags, fallocate};
 
-use super::cut_choice::{FlightCut, FlightTree};
+use super::cut_choice::{FlightCut, FlightTree, NeededTapes};
 use crate::course::Clock;
 use crate::failure::{Failure, Result};
 use crate::image_stream::CopyPlace;
@@ -25,8 +23,19 @@ pub struct KeptFlight {
     pub folder: PathBuf,
     /// The time that it covers.
     pub span: Duration,
+    /// The part of the run that it has.
+    pub part: FlightPart,
+}
+
+/// The part of a run that a kept recording has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FlightPart {
     /// It begins with the program.
-    pub whole: bool,
+    Whole,
+    /// The last part, up to when it was kept.
+    Last,
+    /// All since somebody asked for what would come.
+    FromNow,
 }
 
 /// The totals of a tape that has ended: events and ticks.
@@ -42,7 +51,7 @@ pub struct FlightStore {
     pub tapes: RecentTapes,
     ended: BTreeMap<TapeId, EndedTape>,
     /// The pieces of input behind `input`: what stands before has gone.
-    pieces: Vec<Piece>,
+    pub(super) pieces: Vec<Piece>,
     /// Where input begins that is still there.
     pub input: u64,
     /// The processes and their copies.
@@ -84,6 +93,34 @@ impl FlightStore {
         }
     }
 
+    /// Bytes of a tape have gone elsewhere.
+    ///
+    /// # Errors
+    /// As [`FlightStore::append`].
+    pub fn pass(&mut self, tape: TapeId, bytes: &[u8]) -> Result<()> {
+        if self.tree.awaits(tape.process) {
+            self.append(tape, bytes)?;
+            if !self.tree.awaits(tape.process) {
+                self.tapes.pass(tape, 0);
+            }
+        } else {
+            self.tapes.pass(tape, bytes.len() as u64);
+        }
+        Ok(())
+    }
+
+    /// What stands on tapes up to now has gone, or is not needed. Gives the copies of no use any more.
+    pub fn start_over(&mut self) -> Vec<CopyPlace> {
+        let ids: Vec<TapeId> = self.tapes.ids().collect();
+        for id in ids {
+            // How a process begins must be seen as a whole.
+            if !self.tree.awaits(id.process) {
+                self.tapes.pass(id, 0);
+            }
+        }
+        self.tree.start_over()
+    }
+
     /// A process begins with the first event of its first tape.
     fn begins(&mut self, tape: TapeId) -> Result<()> {
         let (mut decoder, mut clock) = (Decoder::new(), Clock::default());
@@ -119,10 +156,9 @@ impl FlightStore {
 
     /// No recording will begin before this cut: forgets what stands before. Gives the copies of no use any more.
     pub fn forget_before(&mut self, cut: &FlightCut) -> Vec<CopyPlace> {
-        let places = self.places(cut);
-        let (tree, ended) = (&self.tree, &mut self.ended);
-        self.tapes.forget(&places, |id| tree.needs(cut, id));
-        ended.retain(|id, _| tree.needs(cut, *id));
+        let (places, needed) = (self.places(cut), self.tree.needed(cut));
+        self.tapes.forget(&places, |id| needed.has(id));
+        self.ended.retain(|id, _| needed.has(*id));
         let floor = self.tree.floor(cut);
         if floor > self.input {
             self.forget_input(floor);
@@ -144,78 +180,10 @@ impl FlightStore {
     }
 
     /// Where the tapes go on behind a cut.
-    fn places(&self, cut: &FlightCut) -> BTreeMap<TapeId, u64> {
+    pub(super) fn places(&self, cut: &FlightCut) -> BTreeMap<TapeId, u64> {
         let copies = cut.keys().filter_map(|index| self.tree.copy(cut, *index));
         let marks = copies.flat_map(|copy| &copy.marks);
         marks.map(|(id, mark)| (*id, mark.offset)).collect()
-    }
-
-    /// Makes a recording in an empty folder of everything from the program's beginning on.
-    ///
-    /// # Errors
-    /// It cannot be written.
-    pub fn write_whole(&self, folder: &Path) -> Result<KeptFlight> {
-        let mut writer = TraceWriter::create(folder, &self.manifest).map_err(Failure::setup)?;
-        self.write(&mut writer, &BTreeMap::new(), |_| true)?;
-        match &self.at_end {
-            Some(summary) => writer.finish(Some(summary)).map(drop),
-            // It is cut off there, as that of a recorder that was killed.
-            None => writer.flush_all(),
-        }
-        .map_err(Failure::setup)?;
-        Ok(KeptFlight {
-            folder: folder.to_owned(),
-            span: self.began.elapsed(),
-            whole: true,
-        })
-    }
-
-    /// Writes input, copies of files and tapes behind a cut.
-    ///
-    /// # Errors
-    /// They cannot be written.
-    pub fn write_behind(&self, writer: &mut TraceWriter, cut: &FlightCut) -> Result<()> {
-        let needed = |id: TapeId| self.tree.needs(cut, id);
-        self.write(writer, &self.places(cut), needed)
-    }
-
-    fn write(
-        &self,
-        writer: &mut TraceWriter,
-        from: &BTreeMap<TapeId, u64>,
-        needed: impl Fn(TapeId) -> bool,
-    ) -> Result<()> {
-        writer.add_pieces(&self.pieces).map_err(Failure::setup)?;
-        let no = |e: std::io::Error| Failure::setup(format!("a recording cannot be kept: {e}"));
-        self.copy_input(&input_path(writer.directory()))
-            .map_err(no)?;
-        let (theirs, ours) = (FileStore::new(&self.work), writer.files());
-        for id in theirs.ids().map_err(Failure::setup)? {
-            ours.take(id, &theirs).map_err(Failure::setup)?;
-        }
-        // Schedules last: before each turn all earlier events are there.
-        let ids = self.tapes.ids().filter(|id| needed(*id));
-        let (schedules, others): (Vec<_>, Vec<_>) = ids.partition(|id| id.is_schedule());
-        for id in others.into_iter().chain(schedules) {
-            let place = from.get(&id).copied().unwrap_or(0);
-            self.tapes
-                .read(id, place, |bytes| {
-                    writer.append(id, bytes).map_err(std::io::Error::other)
-                })
-                .map_err(no)?;
-        }
-        Ok(())
-    }
-
-    /// Copies the input from the first byte on that is still there.
-    fn copy_input(&self, to: &Path) -> std::io::Result<()> {
-        let from = input_path(&self.work);
-        if self.input == 0 {
-            return std::fs::copy(from, to).map(drop);
-        }
-        let mut from = File::open(from)?;
-        from.seek(SeekFrom::Start(self.input))?;
-        std::io::copy(&mut from, &mut File::options().write(true).open(to)?).map(drop)
     }
 
     /// The number of the first output behind a cut, and the ranges of later ones that came before it: those of processes
@@ -228,39 +196,26 @@ impl FlightStore {
         cut: &FlightCut,
         marks: &BTreeMap<TapeId, TapeMark>,
     ) -> Result<(u64, Vec<(u64, u64)>)> {
-        let (mut first, last) = self.tree.lacks(cut);
+        let ((first, last), needed) = (self.tree.lacks(cut), self.tree.needed(cut));
         let mut there = Vec::new();
-        let tapes = self
-            .tapes
-            .ids()
-            .filter(|id| !id.is_schedule() && self.tree.needs(cut, *id));
+        let tapes = self.tapes.ids();
+        let tapes = tapes.filter(|id| !id.is_schedule() && needed.has(*id));
         for id in tapes.filter(|_| first < last) {
             let from = marks.get(&id).copied().unwrap_or_default();
             let found = self.tapes.outputs(id, from, last, &mut there);
             found.map_err(Failure::setup)?;
         }
-        there.sort_unstable();
-        let (mut gaps, mut next) = (Vec::new(), first);
-        for order in there.into_iter().chain([last.max(first)]) {
-            match next < order {
-                true if next == first => first = order,
-                true => gaps.push((next, order)),
-                false => {}
-            }
-            next = order + 1;
-        }
-        Ok((first, gaps))
+        Ok(output_gaps(first, last, there))
     }
 
-    /// The totals of the part behind a cut, which covers that time, if the program has ended.
+    /// The totals of the part that has these tapes, which covers that time, if the program has ended.
     pub fn part(
         &self,
-        cut: &FlightCut,
+        needed: &NeededTapes,
         marks: &BTreeMap<TapeId, TapeMark>,
         span: Duration,
     ) -> Option<Summary> {
         let whole = self.at_end.as_ref()?;
-        let needed = |id: TapeId| self.tree.needs(cut, id);
         let mut part = Summary {
             events: 0,
             ticks: 0,
@@ -270,7 +225,7 @@ impl FlightStore {
             ..whole.clone()
         };
         let mut processes = BTreeSet::new();
-        for (id, (events, ticks)) in self.ended.iter().filter(|(id, _)| needed(**id)) {
+        for (id, (events, ticks)) in self.ended.iter().filter(|(id, _)| needed.has(**id)) {
             let before = marks.get(id).copied().unwrap_or_default();
             part.events += events.saturating_sub(before.event);
             part.ticks += ticks.saturating_sub(before.ticks);
@@ -280,6 +235,21 @@ impl FlightStore {
         part.processes = processes.len() as u64;
         Some(part)
     }
+}
+
+/// The number of the first output that is there of those from `first` up to and without `last`, and the ranges of later ones that are not.
+pub fn output_gaps(mut first: u64, last: u64, mut there: Vec<u64>) -> (u64, Vec<(u64, u64)>) {
+    there.sort_unstable();
+    let (mut gaps, mut next) = (Vec::new(), first);
+    for order in there.into_iter().chain([last.max(first)]) {
+        match next < order {
+            true if next == first => first = order,
+            true => gaps.push((next, order)),
+            false => {}
+        }
+        next = order + 1;
+    }
+    (first, gaps)
 }
 
 #[cfg(test)]

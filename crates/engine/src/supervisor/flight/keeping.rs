@@ -9,8 +9,8 @@ use relive_trace::{
     BeginTape, Excerpt, ImageSet, ImageWriter, IndexWriter, TapeId, TapeMark, TraceWriter,
 };
 
-use super::cut_choice::{FlightCut, SleepingCopy};
-use super::flight_store::{FlightStore, KeptFlight};
+use super::cut_choice::{FlightCut, NeededTapes, SleepingCopy};
+use super::flight_store::{FlightPart, FlightStore, KeptFlight};
 use crate::encoding;
 use crate::failure::{Failure, Result};
 use crate::image_stream::{Checkpoints, Prologue, order};
@@ -111,11 +111,11 @@ impl Keeping {
         before && lost
     }
 
-    /// Puts the recording together, whose images are there.
+    /// Puts the recording together, whose images are there; `goes_on`: with the store of input itself.
     ///
     /// # Errors
     /// It cannot be written.
-    pub fn finish(self, store: &FlightStore) -> Result<KeptFlight> {
+    pub fn assemble(self, store: &FlightStore, goes_on: bool) -> Result<Assembled> {
         let span = self.span();
         let Self {
             folder,
@@ -136,23 +136,79 @@ impl Keeping {
                 .iter()
                 .map(|(id, mark)| BeginTape::new(*id, *mark))
                 .collect(),
-            cut: store.at_end.is_none(),
+            cut: goes_on || store.at_end.is_none(),
             gaps,
-            input: store.input,
+            input: if goes_on { 0 } else { store.input },
         };
         for (prologue, mut image) in images.into_values() {
             image.describe(prologue.head(0), encoding::to_bytes(&prologue.state));
             image.finish(&mut index).map_err(Failure::setup)?;
         }
+        let shares_input = match goes_on {
+            true => store.share_input(&mut writer)?,
+            false => {
+                store.write_input(&mut writer)?;
+                false
+            }
+        };
+        store.write_files(&writer)?;
         store.write_behind(&mut writer, &cut)?;
         index.finish().map_err(Failure::setup)?;
-        writer.begins(excerpt);
-        let summary = store.part(&cut, &marks, span);
-        writer.finish(summary.as_ref()).map_err(Failure::setup)?;
-        Ok(KeptFlight {
+        writer.begins(excerpt.clone()).map_err(Failure::setup)?;
+        Ok(Assembled {
             folder,
+            writer,
+            needed: store.tree.needed(&cut),
+            begins: ExcerptBegins {
+                outputs: store.tree.lacks(&cut),
+                marks,
+                excerpt,
+            },
+            shares_input,
             span,
-            whole: false,
+        })
+    }
+}
+
+/// Where a recording begins that does not with its program.
+pub struct ExcerptBegins {
+    /// As the manifest has it.
+    pub excerpt: Excerpt,
+    /// Where the tapes go on.
+    pub marks: BTreeMap<TapeId, TapeMark>,
+    /// All outputs that it lacks have numbers in this range.
+    pub outputs: (u64, u64),
+}
+
+/// A recording that has all that there is by now.
+pub struct Assembled {
+    /// Its folder.
+    pub folder: PathBuf,
+    /// What writes it.
+    pub writer: TraceWriter,
+    /// Where it begins.
+    pub begins: ExcerptBegins,
+    /// Its tapes.
+    pub needed: NeededTapes,
+    /// Its store of input is the one to which the program goes on to write.
+    pub shares_input: bool,
+    /// The time that it covers.
+    pub span: Duration,
+}
+
+impl Assembled {
+    /// Nothing follows.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn finish(self, store: &FlightStore) -> Result<KeptFlight> {
+        let summary = store.part(&self.needed, &self.begins.marks, self.span);
+        let finished = self.writer.finish(summary.as_ref());
+        finished.map_err(Failure::setup)?;
+        Ok(KeptFlight {
+            folder: self.folder,
+            span: self.span,
+            part: FlightPart::Last,
         })
     }
 }

@@ -100,7 +100,7 @@ pub fn make_excerpt(
             .map_err(Failure::setup)?;
     }
     copy_parts(trace, &parts, &mut writer).map_err(Failure::setup)?;
-    writer.begins(excerpt);
+    writer.begins(excerpt).map_err(Failure::setup)?;
     let exit = manifest.summary.as_ref().map(|s| s.exit);
     let summary = exit
         .filter(|_| end.is_none())
