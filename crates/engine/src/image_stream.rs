@@ -235,9 +235,15 @@ impl Checkpoints {
         self.pause.load(Ordering::Relaxed)
     }
 
-    /// A process has become a member of the group that shares memory, or leaves it.
-    pub fn group_changes(&self) {
-        self.group.fetch_add(1, Ordering::AcqRel);
+    /// A process has become a member of the group that shares memory, or leaves it. Gives the number of changes.
+    pub fn group_changes(&self) -> u32 {
+        self.group.fetch_add(1, Ordering::AcqRel) + 1
+    }
+
+    /// The number of changes of the group.
+    #[must_use]
+    pub fn changes_of_group(&self) -> u32 {
+        self.group.load(Ordering::Acquire)
     }
 
     /// A recorded program asks to keep what there is.
@@ -376,6 +382,8 @@ pub struct TreeState {
     pub group: u32,
     /// Bytes of input to which the process refers no more.
     pub floor: u64,
+    /// The process of the copy is a member of the group: the only one that lives.
+    pub member: bool,
 }
 
 impl TreeState {
@@ -385,8 +393,9 @@ impl TreeState {
         Self {
             order: shm.header().next_order.load(Ordering::Acquire),
             processes: shm.processes(),
-            group: CHECKPOINTS.of(shm).group.load(Ordering::Acquire),
+            group: CHECKPOINTS.of(shm).changes_of_group(),
             floor: SHARED.of(shm).floor(),
+            member: false,
         }
     }
 }

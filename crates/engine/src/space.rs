@@ -318,6 +318,25 @@ mod tests {
     }
 
     #[test]
+    fn memory_without_a_file_that_shows_twice_is_found() {
+        let mut s = AddressSpace::new();
+        let shared = |start: u64, end: u64, unnamed: u64| {
+            let mut region = region(start, end, READ | WRITE);
+            (region.shared, region.traits.unnamed) = (true, unnamed);
+            region
+        };
+        s.insert(shared(0x10000, 0x14000, 1));
+        s.insert(shared(0x20000, 0x24000, 2));
+        // Parts of one map show each part once.
+        s.protect(0x11000, 0x12000, READ);
+        assert!(!s.shows_unnamed_twice());
+        s.insert(shared(0x30000, 0x31000, 1));
+        assert!(s.shows_unnamed_twice());
+        s.remove(0x10000, 0x11000);
+        assert!(!s.shows_unnamed_twice());
+    }
+
+    #[test]
     fn code_keeps_clear_of_a_mapped_annex() {
         let (low, high) = (layout::ANNEX_CODE_START, layout::ANNEX_CODE_END);
         let mut s = AddressSpace::new();

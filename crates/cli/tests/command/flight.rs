@@ -131,6 +131,23 @@ fn a_mapped_file_is_kept_as_it_was() {
     assert!(part.len() < outcome.stdout.len(), "{part}");
 }
 
+/// Memory that is mapped shared and may be written is kept of a process that has no other one beside it: its children of the window
+/// have it in common with it.
+#[test]
+fn shared_memory_of_one_process_is_kept() {
+    let (sandbox, program) = compiled_from("flight_shared.c");
+    for (every, kept) in [("0", "alone"), ("10", "seldom"), ("2", "often")] {
+        let words = ["record", "--flight=60ms", "-o", kept, text(&program)];
+        let outcome = sandbox.relive(&[&words[..], &["100", every]].concat());
+        assert_eq!(outcome.code(), Some(9), "{outcome:#?}");
+        let part = check(&sandbox, kept, &outcome.stdout);
+        assert!(part.len() < outcome.stdout.len() / 2, "{part}");
+        let write = ["last-write", kept, "--var", "maps"];
+        let write = sandbox.relive(&write).ok();
+        assert!(write.stdout.contains("before it begins"), "{write:#?}");
+    }
+}
+
 /// Input that nothing names any more goes: what is kept has its last part, and says where that begins.
 #[test]
 fn input_is_forgotten_too() {

@@ -46,22 +46,14 @@ impl Memory {
         }
     }
 
-    /// Bytes of the memory that is mapped shared: all of it, and what may be written by a map.
-    #[must_use]
-    pub fn shared_bytes(&self) -> (u64, u64) {
-        let bytes = |r: &Region| r.end - r.start;
-        let shared = || self.space.iter().filter(|r| r.shared);
-        let common = shared().filter(|r| r.common);
-        (shared().map(bytes).sum(), common.map(bytes).sum())
-    }
-
-    /// Puts memory of the same content in the place of what is mapped shared: a copy of the process sees no more
-    /// changes of it, nor of a file that nobody can write by a map. The guest's own map stays as it is.
+    /// Puts memory of the same content in the place of what is mapped shared, where `which` wants that of the map that begins
+    /// there: a copy of the process sees no more changes of it. The guest's own map stays as it is.
     ///
     /// # Errors
     /// There is no memory.
-    pub fn separate(&self) -> Result<()> {
-        for region in self.space.iter().filter(|r| r.shared) {
+    pub fn separate(&self, which: impl Fn(u64) -> bool) -> Result<()> {
+        let shared = self.space.iter().filter(|r| r.shared && which(r.start));
+        for region in shared {
             let bytes = self.content(region.start, region.end)?;
             let own = Region {
                 shared: false,

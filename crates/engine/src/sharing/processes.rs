@@ -47,6 +47,10 @@ pub struct ProcessSlot {
     pub locked: AtomicU32,
     /// Recording: it has been killed, and does the work that the kernel would do for it.
     pub killed: AtomicU32,
+    /// Recording with checkpoints: the number of changes of the group when it first became a member, or was asked to, and
+    /// when it did so last; 0: never.
+    first_joined: AtomicU32,
+    last_joined: AtomicU32,
     /// Replay: it has ended, or its recording has.
     pub ended: AtomicU32,
     /// Linearising: turns that were found before the first one of the recording.
@@ -77,7 +81,39 @@ impl Processes {
     }
 }
 
+/// A process's part in the group, as others see it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Membership {
+    /// It is a member, or about to become one.
+    pub member: bool,
+    /// Number of changes of the group when it first became one; 0: it never has.
+    pub first: u32,
+    /// And when it did so last.
+    pub last: u32,
+}
+
 impl ProcessSlot {
+    /// It becomes a member, or has been asked to, with this number of changes of the group.
+    pub fn joins(&self, changes: u32) {
+        let (ok, fail) = (Ordering::AcqRel, Ordering::Relaxed);
+        let _ = self.first_joined.compare_exchange(0, changes, ok, fail);
+        self.last_joined.store(changes, Ordering::Release);
+    }
+
+    /// Its part in the group.
+    #[must_use]
+    pub fn membership(&self) -> Membership {
+        let standing = self.standing.load(Ordering::Acquire);
+        Membership {
+            member: matches!(
+                standing,
+                standing::ASKED | standing::JOINING | standing::MEMBER
+            ),
+            first: self.first_joined.load(Ordering::Acquire),
+            last: self.last_joined.load(Ordering::Acquire),
+        }
+    }
+
     fn change(&self, from: u32, to: u32) -> bool {
         let (ok, fail) = (Ordering::AcqRel, Ordering::Acquire);
         self.standing.compare_exchange(from, to, ok, fail).is_ok()
@@ -236,6 +272,8 @@ mod tests {
             programs: word(),
             locked: word(),
             killed: word(),
+            first_joined: word(),
+            last_joined: word(),
             ended: word(),
             found: word(),
             moved: word(),

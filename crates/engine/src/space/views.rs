@@ -97,6 +97,16 @@ impl AddressSpace {
         }
     }
 
+    /// Whether shared memory without a file has a part that shows at two addresses (mremap(2) from a length of 0).
+    #[must_use]
+    pub fn shows_unnamed_twice(&self) -> bool {
+        let unnamed = |r: &&Region| matches!(r.object(), Some(MappedObject::Unnamed(_)));
+        self.iter().filter(unnamed).any(|r| {
+            let all = self.views(r.start, r.end);
+            all.len() > 1
+        })
+    }
+
     /// Whether any file is mapped shared.
     #[must_use]
     pub fn has_shared_files(&self) -> bool {

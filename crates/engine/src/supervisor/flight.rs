@@ -25,6 +25,7 @@ use crate::image_stream::{
     CHECKPOINTS, Checkpoints, CopyPlace, IncomingImage, TreeState, is_image,
 };
 use crate::input::shared_store::SHARED;
+use crate::sharing::processes::{PROCESSES, ProcessSlot};
 use crate::shm::Shm;
 use crate::shm::ring::{RINGS, state};
 use crate::supervisor::forwarding;
@@ -202,7 +203,12 @@ impl Flight {
         let tree = TreeState::now(&self.shm);
         self.store.tree.number(tree.processes, now);
         let (span, _) = self.span();
-        let left = self.store.tree.look(&self.living(), tree, span, now);
+        let membership = |index| {
+            let slot = PROCESSES.of(&self.shm).get(index);
+            slot.map(ProcessSlot::membership).unwrap_or_default()
+        };
+        let living = self.living();
+        let left = self.store.tree.look(&living, tree, membership, span, now);
         self.end(left);
         let store = SHARED.of(&self.shm);
         if store.floor() == self.store.input {

@@ -12,6 +12,7 @@ use relive_trace::TapeMark;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 use super::resting::{RestingPlace, RestingTask};
+use super::staying_files::{self, StayingFile};
 use crate::brief_process;
 use crate::course::Course;
 use crate::elapsed::Elapsed;
@@ -84,11 +85,6 @@ pub fn ordered_tape_of(task: &Task, in_call: bool, moment: u64) -> TapeState {
 /// Most bytes of shared memory of which a copy is made while the guest waits.
 pub const SHARED_MAX: u64 = 64 << 20;
 
-/// Bytes of memory that is mapped shared: all of it, and what may be written by a map.
-pub fn shared_bytes(task: &Task) -> (u64, u64) {
-    task.machine().memory().shared_bytes()
-}
-
 /// A word by which the copy says that it has a memory of its own.
 struct Separated(*const AtomicU32);
 
@@ -135,7 +131,8 @@ impl Drop for Separated {
 
 /// Makes the copy. If the kernel has no process to give, there is no checkpoint.
 pub fn make(task: &Task, plan: &CopyPlan) {
-    let separated = match shared_bytes(task).0 {
+    let (stay, shared) = staying_files::of_process(plan.shm, task);
+    let separated = match shared {
         0 => None,
         _ => match Separated::new() {
             None => return,
@@ -155,7 +152,7 @@ pub fn make(task: &Task, plan: &CopyPlan) {
         // SAFETY: the caller's thread sleeps; the child has a memory of its own.
         let pid = unsafe { libc::fork() };
         if pid == 0 {
-            run(task, plan, separated.as_ref());
+            run(task, plan, &stay, separated.as_ref());
         }
         if pid < 0 {
             not_made(plan);
@@ -186,9 +183,10 @@ fn not_made(plan: &CopyPlan) {
 }
 
 /// The life of the copy.
-fn run(task: &Task, plan: &CopyPlan, separated: Option<&Separated>) -> ! {
+fn run(task: &Task, plan: &CopyPlan, stay: &[StayingFile], separated: Option<&Separated>) -> ! {
     if let Some(separated) = separated {
-        let done = task.machine().memory().separate();
+        let stays = |start: u64| stay.iter().any(|file| file.start == start);
+        let done = task.machine().memory().separate(|start| !stays(start));
         separated.say();
         if done.is_err() {
             sys::exit_group(0);
@@ -205,13 +203,13 @@ fn run(task: &Task, plan: &CopyPlan, separated: Option<&Separated>) -> ! {
         while let Some(slot) = slot
             && slot.await_order(&plan.shm) == Some(order::WRITE)
         {
-            slot.is_done(write_in_child(task, plan));
+            slot.is_done(write_in_child(task, plan, stay));
         }
         slot.inspect(|slot| slot.leave());
         sys::exit_group(0)
     }
     // Without an image there is one image less; the recording is whole all the same.
-    if let Err(failure) = write(task, plan) {
+    if let Err(failure) = write(task, plan, stay) {
         tracing::warn!(target: "checkpoint", "no image: {failure}");
     }
     sys::exit_group(0)
@@ -229,11 +227,11 @@ fn announce(task: &Task, plan: &CopyPlan) -> Result<()> {
 }
 
 /// Another copy writes the image: this one may be wanted once more. Says whether it has done so.
-fn write_in_child(task: &Task, plan: &CopyPlan) -> bool {
+fn write_in_child(task: &Task, plan: &CopyPlan, stay: &[StayingFile]) -> bool {
     // SAFETY: the copy has one thread.
     let pid = unsafe { libc::fork() };
     if pid == 0 {
-        sys::exit_group(i32::from(write(task, plan).is_err()));
+        sys::exit_group(i32::from(write(task, plan, stay).is_err()));
     }
     let mut status = -1;
     // SAFETY: waits for the child, and writes its status.
@@ -243,12 +241,28 @@ fn write_in_child(task: &Task, plan: &CopyPlan) -> bool {
     status == 0
 }
 
-fn write(task: &Task, plan: &CopyPlan) -> Result<()> {
+fn write(task: &Task, plan: &CopyPlan, stay: &[StayingFile]) -> Result<()> {
     into_ring(task, plan, |ring| {
+        take_content(task, stay)?;
         let image = image(task, plan)?;
         let memory = task.machine().memory();
         image.send(plan.shm, ring, |start, end| memory.content(start, end))
     })
+}
+
+/// Files that stay have their content as long as nobody changes them: takes it before it is looked at.
+fn take_content(task: &Task, stay: &[StayingFile]) -> Result<()> {
+    for file in stay {
+        let memory = task.machine().memory();
+        memory.separate(|start| start == file.start)?;
+        if !file.has_stayed() {
+            return Err(Failure::setup(format!(
+                "{} has been changed or removed, which the program has mapped",
+                file.path().display()
+            )));
+        }
+    }
+    Ok(())
 }
 
 fn into_ring(task: &Task, plan: &CopyPlan, send: impl FnOnce(u32) -> Result<()>) -> Result<()> {
@@ -303,7 +317,7 @@ fn describe(task: &Task, plan: &CopyPlan) -> Result<Prologue> {
         threads.push(described);
     }
     let mut map = task.machine().memory().capture();
-    let files = as_followed(&mut map);
+    let files = as_replayed(&mut map, plan.copy.is_none());
     let maps_shared = !files.is_empty();
     let mut process = task.process.capture();
     // A replay makes no call that shows them, and keeps no descriptor.
@@ -347,14 +361,16 @@ fn describe(task: &Task, plan: &CopyPlan) -> Result<Prologue> {
     })
 }
 
-/// The map as a replay of this process alone has it, which shares memory with nobody. Gives the files that are mapped
-/// shared, and where their maps end.
-fn as_followed(map: &mut MemoryState) -> BTreeMap<u64, u64> {
+/// The map as a replay has it, `alone` one of this process alone, which shares memory without a file with nobody. Gives
+/// the files that are mapped shared, and where their maps end.
+fn as_replayed(map: &mut MemoryState, alone: bool) -> BTreeMap<u64, u64> {
     let mut files = BTreeMap::new();
     for region in map.space.regions.iter_mut().filter(|r| r.shared) {
         region.common = true;
         if region.inode == 0 {
-            (region.shared, region.traits.unnamed) = (false, 0);
+            if alone {
+                (region.shared, region.traits.unnamed) = (false, 0);
+            }
             continue;
         }
         let end = region.offset + (region.end - region.start);

@@ -6,6 +6,7 @@ pub mod checkpointing;
 pub mod copy_of_itself;
 pub mod progress;
 pub mod resting;
+mod staying_files;
 
 use std::sync::atomic::Ordering;
 
@@ -15,7 +16,7 @@ use crate::sharing::processes::PROCESSES;
 use crate::shm::Shm;
 use crate::task::Task;
 use checkpointing::Checkpointing;
-use copy_of_itself::{SHARED_MAX, shared_bytes};
+use copy_of_itself::SHARED_MAX;
 
 /// A call of prctl(2) that tells those something who make checkpoints.
 #[cold]
@@ -61,11 +62,9 @@ pub fn place_of_copy(
     let asked = own.lacks(wanted);
     own.made(wanted);
     tracing::debug!(target: "checkpoint", "checkpoint {wanted} of {}", task.id());
-    // A child that is forked behind a sleeping copy would have no memory in common with what the copy describes: that
-    // is a process alone.
-    let (bytes, common) = shared_bytes(task);
-    let alone = bytes <= SHARED_MAX && (common == 0 || !all.sleep());
-    if shared || !alone {
+    let (_, bytes) = staying_files::of_process(shm, task);
+    let twice = task.machine().memory().space.shows_unnamed_twice();
+    if shared || twice || bytes > SHARED_MAX {
         all.left_out();
         // The supervisor asks again; before each sleep it would cost a look at the whole map.
         own.has_none();

@@ -3,7 +3,6 @@
 //! guest is held up for the fork alone. Must never be made where the descriptions of threads, process and memory do not
 //! tell all.
 
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use relive_trace::Kind;
@@ -15,7 +14,7 @@ use crate::modes::checkpoints;
 use crate::modes::checkpoints::checkpointing::Checkpointing;
 use crate::modes::checkpoints::copy_of_itself::{self, CopyPlan, tape_of};
 use crate::modes::checkpoints::resting::RestingPlace;
-use crate::sharing::processes::{PROCESSES, standing};
+use crate::sharing::processes::PROCESSES;
 use crate::task::Task;
 
 impl Serial {
@@ -119,7 +118,10 @@ impl Serial {
         };
         let plan = CopyPlan {
             copy,
-            tree: TreeState::now(&self.shm),
+            tree: TreeState {
+                member: self.baton.is_member(),
+                ..TreeState::now(&self.shm)
+            },
             in_call,
             shm: self.shm,
             elapsed,
@@ -152,12 +154,7 @@ impl Serial {
     /// Whether other processes may write to the memory of this one.
     fn others_write(&self) -> bool {
         let slot = PROCESSES.of(&self.shm).get(self.schedule().process);
-        let standing = slot.map(|slot| slot.standing.load(Ordering::Acquire));
-        standing.is_none_or(|standing| {
-            matches!(
-                standing,
-                standing::ASKED | standing::MEMBER | standing::JOINING
-            )
-        })
+        let shares = slot.is_none_or(|slot| slot.membership().member);
+        shares && !self.baton.is_alone_in_group()
     }
 }

@@ -4,6 +4,7 @@ use super::Serial;
 use super::baton::Taken;
 use crate::call::Call;
 use crate::failure::{Failure, Result};
+use crate::image_stream::CHECKPOINTS;
 use crate::kernel::enter::enter_kernel;
 use crate::kernel::refuse::unsupported;
 use crate::sharing::changes::CHANGES;
@@ -86,6 +87,8 @@ impl Owed {
                 .then(|| slot.ask())
                 .flatten()
             {
+                // What the caller writes from now on is memory of the other one too, before that has its first turn.
+                slot.joins(CHECKPOINTS.of(&serial.shm).changes_of_group() + 1);
                 self.after.push((other, turn));
             }
         }

@@ -1,6 +1,6 @@
 //! The processes of a flight recording, their copies, and which copies agree: a recording can begin with one copy of each
 //! process if a child is made by the part that follows its parent's copy, or has a copy itself, and never both. Must
-//! never choose copies between which a process has written to the memory of another.
+//! never choose copies between which a process has written to the memory of another one.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use relive_trace::{TapeId, TapeMark};
 
 use crate::image_stream::{CopyPlace, TreeState};
+use crate::sharing::processes::Membership;
 
 /// A process that has a number is born within this time, or has died before its first event.
 const BIRTH: Duration = Duration::from_secs(10);
@@ -27,6 +28,8 @@ pub struct SleepingCopy {
     pub threads: u32,
     /// Where the process's tapes go on.
     pub marks: BTreeMap<TapeId, TapeMark>,
+    /// Up to this number of changes of the group no other process has written to the memory of this one since.
+    pub apart: u32,
 }
 
 /// Where a kept recording begins with a process.
@@ -93,8 +96,23 @@ struct FlightProcess {
     known: Instant,
     ended: Option<(Instant, TreeState)>,
     copies: VecDeque<SleepingCopy>,
+    /// When it first became a member of the group that shares memory, by the changes of that; 0: never.
+    joined: u32,
     /// Its tapes begin here, at a copy with so much work before it.
     trimmed: Option<u64>,
+}
+
+impl FlightProcess {
+    /// Its part in the group, which had changed so often before.
+    fn meets(&mut self, membership: Membership, changes: u32) {
+        self.joined = membership.first;
+        for copy in &mut self.copies {
+            let since = membership.member || membership.last > copy.tree.group;
+            if !copy.tree.member && !since {
+                copy.apart = copy.apart.max(changes);
+            }
+        }
+    }
 }
 
 /// See the module.
@@ -115,6 +133,7 @@ impl FlightTree {
             known: now,
             ended: None,
             copies: VecDeque::new(),
+            joined: 0,
             trimmed: None,
         };
         self.processes.entry(index).or_insert_with(fresh)
@@ -181,17 +200,19 @@ impl FlightTree {
         }
     }
 
-    /// The processes that have tapes which can grow. Gives the copies of no use any more: those of processes that have
+    /// The processes that have tapes which can grow, where the tree was before `membership` was asked. Gives the copies of no use any more: those of processes that have
     /// ended within the window in which they were born.
     pub fn look(
         &mut self,
         living: &BTreeSet<u32>,
         tree: TreeState,
+        membership: impl Fn(u32) -> Membership,
         window: Duration,
         now: Instant,
     ) -> Vec<CopyPlace> {
         let mut left = Vec::new();
         self.processes.retain(|index, process| {
+            process.meets(membership(*index), tree.group);
             if !process.born {
                 return now.saturating_duration_since(process.known) < BIRTH;
             }
@@ -215,7 +236,8 @@ impl FlightTree {
         groups.iter().rev().find_map(chosen)
     }
 
-    /// The same, with copies between which this is the number of changes of the group that shares memory.
+    /// The same, with copies of which this is the highest number of changes of the group that shares memory: from its copy
+    /// up to there no process has been a member together with others.
     fn choose_in_group(&self, group: u32, at: Instant, strict: bool) -> Option<FlightCut> {
         let own = self.by_themselves(group, at, strict);
         let mut cut = FlightCut::new();
@@ -234,7 +256,9 @@ impl FlightTree {
                 }
                 _ => *own.get(index)?,
             };
-            if begins == ProcessBegins::Whole && process.trimmed.is_some() {
+            // What others have seen of it would happen once more.
+            let met = (1..=group).contains(&process.joined);
+            if begins == ProcessBegins::Whole && (process.trimmed.is_some() || met) {
                 return None;
             }
             cut.insert(*index, begins);
@@ -275,7 +299,9 @@ impl FlightTree {
             let behind = behind.into_iter().filter(|_| !strict);
             let found = before.into_iter().rev().chain(behind).find(|(_, copy)| {
                 let tree = copy.tree;
-                tree.group == group && tree.processes <= unborn && agree(tree.processes)
+                (tree.group == group || tree.group < group && group <= copy.apart)
+                    && tree.processes <= unborn
+                    && agree(tree.processes)
             });
             if let Some((n, _)) = found {
                 own.insert(*index, ProcessBegins::AtCopy(n));

@@ -63,6 +63,7 @@ impl Flight {
                 tree: prologue.tree,
                 threads: begins.threads,
                 marks,
+                apart: 0,
             };
             if !self.store.tree.add_copy(begins.process, copy) {
                 self.end([place]);

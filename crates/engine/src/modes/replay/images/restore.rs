@@ -54,6 +54,7 @@ pub fn state(image: &ImageReader, set: ImageSet, process: u32) -> ImageResult<Se
     if state.process.index != process {
         return Err(bad("it is of another process"));
     }
+    share_memory(&mut state, hook_state::alone());
     let belongs = match set {
         ImageSet::Index => image.head().tapes == with(|s| s.trace.sum()),
         ImageSet::Begin => is_beginning(image, &state),
@@ -70,6 +71,17 @@ pub fn state(image: &ImageReader, set: ImageSet, process: u32) -> ImageResult<Se
 fn at_exact_tapes(state: &mut SessionState) {
     for tape in state.threads.iter_mut().filter_map(|t| t.tape.as_mut()) {
         *tape = TapeState::at(TapeMark::default());
+    }
+}
+
+/// Memory that is common and has no file is private in a replay of its process alone, and else shared with the children to come.
+fn share_memory(state: &mut SessionState, alone: bool) {
+    let regions = state.memory.space.regions.iter_mut();
+    for region in regions.filter(|r| r.common && r.inode == 0) {
+        region.shared = !alone;
+        if alone {
+            region.traits.unnamed = 0;
+        }
     }
 }
 

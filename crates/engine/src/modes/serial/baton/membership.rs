@@ -90,7 +90,7 @@ impl Baton {
         if let Some(slot) = self.slot()
             && slot.become_private() == standing::MEMBER
         {
-            CHECKPOINTS.of(&self.shm).group_changes();
+            let _ = CHECKPOINTS.of(&self.shm).group_changes();
             self.release_group(task);
         }
     }
@@ -171,7 +171,7 @@ impl Baton {
         slot.programs.fetch_add(1, Ordering::AcqRel);
         slot.turns.store(turn + 1, Ordering::Release);
         if member {
-            CHECKPOINTS.of(&self.shm).group_changes();
+            let _ = CHECKPOINTS.of(&self.shm).group_changes();
             let keepers = [ids::process(), 0];
             group.release(self.process(), keepers, turn, |ids| {
                 self.among().choose(ids)
@@ -198,6 +198,13 @@ impl Baton {
     pub fn lost_a_holder(&self) -> bool {
         let deaths = self.group().deaths();
         self.is_member() && self.deaths.swap(deaths, Ordering::Relaxed) != deaths
+    }
+
+    /// Whether it is the only member of the group that lives, or is to be one.
+    pub fn is_alone_in_group(&self) -> bool {
+        let processes = (0..self.shm.processes()).filter(|index| *index != self.process());
+        let mut others = processes.filter_map(|index| PROCESSES.of(&self.shm).get(index));
+        self.is_member() && !others.any(|slot| slot.membership().member && slot.may_share())
     }
 
     /// The changes that members have made to files since this process last asked; it has the
@@ -229,7 +236,7 @@ impl Baton {
         // The first turn as a member is logged in any case: others follow the one before.
         if let Some(slot) = self.slot() {
             slot.become_one(standing::MEMBER);
-            CHECKPOINTS.of(&self.shm).group_changes();
+            slot.joins(CHECKPOINTS.of(&self.shm).group_changes());
         }
         Ok(Some(before.unwrap_or(self.present())))
     }
