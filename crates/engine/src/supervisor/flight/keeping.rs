@@ -154,6 +154,8 @@ impl Keeping {
         store.write_files(&writer)?;
         store.write_behind(&mut writer, &cut)?;
         index.finish().map_err(Failure::setup)?;
+        // Who finds a beginning finds the tapes from there on.
+        writer.flush_all().map_err(Failure::setup)?;
         writer.begins(excerpt.clone()).map_err(Failure::setup)?;
         Ok(Assembled {
             folder,
