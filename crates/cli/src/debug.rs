@@ -12,7 +12,7 @@ use relive_gdb::{Address, Options, Server, ThreadLocal};
 
 use crate::args::DebugArgs;
 use crate::names::ReplayedGuest;
-use crate::{names, output, pack, peer, traces};
+use crate::{background_index, names, output, pack, peer, traces};
 
 /// Debugs a recording.
 ///
@@ -26,6 +26,9 @@ pub fn execute(args: &DebugArgs) -> Result<EndStatus, Failure> {
         at: args.at,
         locate: thread_local,
     };
+    if !args.no_index {
+        background_index::begin(&trace);
+    }
     match &args.serve {
         Some(address) => serve(&options, address.clone().unwrap_or_default()),
         None => start(args, &options),

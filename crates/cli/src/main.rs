@@ -9,6 +9,7 @@
 mod args;
 mod attempt;
 mod attempts;
+mod background_index;
 mod backtrace;
 mod calls;
 mod command_line;

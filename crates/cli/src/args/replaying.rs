@@ -46,6 +46,9 @@ pub struct DebugArgs {
     /// Do not start gdb: wait for clients there [default: a free port of the loopback interface]
     #[arg(long, value_name = "PORT|ADDR:PORT|unix:PATH", num_args = 0..=1)]
     pub serve: Option<Option<Address>>,
+    /// Make no index of a long recording in the background
+    #[arg(long)]
+    pub no_index: bool,
     /// The gdb to start
     #[arg(
         long,

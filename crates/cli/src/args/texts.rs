@@ -87,7 +87,11 @@ What is written into the program, and functions that are called from gdb, go int
 is thrown away when the recording goes on. gdb's `monitor help` lists what Relive adds.
 
 With --serve gdb is not started; any front end of the same user may connect that speaks \
-its remote protocol.";
+its remote protocol.
+
+The first debugger of a recording that takes more than a few seconds to replay has an index made in the background (see relive \
+index), which goes on when the debugger ends, and takes a tenth of the room on disk at most: \
+from then on the recording opens anywhere at once.";
 
 pub(super) const DEBUG_AFTER: &str = "\
 Examples:

@@ -255,3 +255,30 @@ fn a_packed_recording_brings_its_index_along() {
         orders(&sandbox, &[], &end)
     );
 }
+
+/// The first debugger of a long recording has an index made in the background, which goes on when that ends.
+#[test]
+fn a_long_recording_is_indexed_by_itself() {
+    let sandbox = Sandbox::new();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/command/long.c");
+    let program = sandbox.compile(&source, "long");
+    sandbox
+        .relive(&["record", "-o", "trace", text(&program)])
+        .ok();
+    let debug = |more: &[&str]| {
+        let words = ["debug", "trace", "--gdb", "/bin/true"];
+        sandbox.relive(&[&words[..], more].concat()).ok();
+    };
+    debug(&["--no-index"]);
+    let index = sandbox.path("trace/index");
+    let unfinished = sandbox.path("trace").join(relive_trace::UNFINISHED_INDEX);
+    assert!(!index.exists() && !unfinished.exists());
+    debug(&[]);
+    let began = std::time::Instant::now();
+    while !index.exists() {
+        assert!(began.elapsed() < Duration::from_secs(120), "no index");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let checked = sandbox.relive(&["index", "trace", "--compare"]).ok();
+    assert!(!checked.stdout.contains("0 images"), "{checked:#?}");
+}
