@@ -89,6 +89,8 @@ pub struct Checkpoints {
     keep: AtomicU32,
     /// No copies are of use for now.
     paused: AtomicU32,
+    /// How often copies of files have been set aside.
+    files: AtomicU32,
 }
 
 /// The operation of prctl(2) by which a recorded program asks to keep what there is of a flight recording. No kernel has
@@ -117,6 +119,18 @@ impl Checkpoints {
     #[must_use]
     pub fn sleep(&self) -> bool {
         self.sleep.load(Ordering::Relaxed) != 0
+    }
+
+    /// Copies of files are about to be set aside, or have been: processes take none for granted that they made before.
+    /// Gives how often it was so.
+    pub fn set_files_aside(&self) -> u32 {
+        self.files.fetch_add(1, Ordering::AcqRel) + 1
+    }
+
+    /// How often that was so.
+    #[must_use]
+    pub fn files_set_aside(&self) -> u32 {
+        self.files.load(Ordering::Acquire)
     }
 
     /// Whether copies are of no use, from now on.
@@ -382,6 +396,8 @@ pub struct TreeState {
     pub group: u32,
     /// Bytes of input to which the process refers no more.
     pub floor: u64,
+    /// How often copies of files were set aside: the process takes none for granted from before.
+    pub files: u32,
     /// The process of the copy is a member of the group: the only one that lives.
     pub member: bool,
 }
@@ -395,6 +411,7 @@ impl TreeState {
             processes: shm.processes(),
             group: CHECKPOINTS.of(shm).changes_of_group(),
             floor: SHARED.of(shm).floor(),
+            files: CHECKPOINTS.of(shm).files_set_aside(),
             member: false,
         }
     }

@@ -28,6 +28,7 @@ mod ended;
 mod exits;
 pub mod explore;
 pub mod failure;
+mod file_copies;
 mod file_table;
 mod flow;
 mod forbidden;

@@ -4,9 +4,9 @@
 //! its own, hashed as it lies there, and only then renamed to its hash. A file that is there
 //! under its hash is therefore always whole.
 
-use std::fs::{File, OpenOptions, Permissions};
+use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -19,6 +19,8 @@ use crate::part::{self, INLINE_MAX, Part, PartSource};
 
 /// Name of the store in a trace.
 pub(crate) const NAME: &str = "files";
+/// Name of the folder of copies that are set aside.
+const ASIDE: &str = "files.aside";
 
 /// Longest encoding of a part that is held in memory, not read again to be written.
 const HELD_MAX: usize = 4 << 20;
@@ -49,6 +51,48 @@ impl FileStore {
         }
     }
 
+    /// A store in the same folder for copies that nothing seems to need any more.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub fn aside(directory: &Path) -> Result<Self> {
+        let folder = directory.join(ASIDE);
+        let made = DirBuilder::new().mode(0o700).create(&folder);
+        match made {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                Err(Error::write(&folder, error))
+            }
+            _ => Ok(Self { folder, open: None }),
+        }
+    }
+
+    /// Moves a copy to another store of the same file system.
+    ///
+    /// # Errors
+    /// It is not there, or cannot be moved.
+    pub fn give(&self, id: FileId, to: &Self) -> Result<()> {
+        let moved = std::fs::rename(self.path(id), to.path(id));
+        moved.map_err(|error| Error::write(&self.path(id), error))
+    }
+
+    /// Removes a copy.
+    ///
+    /// # Errors
+    /// It is not there, or cannot be removed.
+    pub fn remove(&self, id: FileId) -> Result<()> {
+        std::fs::remove_file(self.path(id)).map_err(|error| Error::write(&self.path(id), error))
+    }
+
+    /// The room that a copy takes on disk, if no other recording has it; 0: it is gone.
+    #[must_use]
+    pub fn own_room(&self, id: FileId) -> u64 {
+        let meta = std::fs::symlink_metadata(self.path(id));
+        meta.map_or(0, |meta| match meta.nlink() {
+            1 => meta.blocks() * 512,
+            _ => 0,
+        })
+    }
+
     /// The same store through an open descriptor of its folder ([`FileStore::folder`]), wherever
     /// the path leads now.
     #[must_use]
@@ -72,7 +116,8 @@ impl FileStore {
         }
     }
 
-    fn has(&self, id: FileId) -> bool {
+    /// Whether the copy with this content is there.
+    pub fn has(&self, id: FileId) -> bool {
         let (folder, name) = self.at(&id.to_string());
         rustix::fs::statat(folder, &name, AtFlags::empty()).is_ok()
     }

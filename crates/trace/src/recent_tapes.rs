@@ -9,7 +9,7 @@ use zstd::bulk::{Compressor, Decompressor};
 use crate::chunk::COMPRESSION_LEVEL;
 use crate::codec::Decoder;
 use crate::cursor::DecodeError;
-use crate::event::{Kind, TapeId};
+use crate::event::{Event, Kind, TapeId};
 use crate::tape::TapeMark;
 
 /// Bytes of a block before it is compressed.
@@ -163,7 +163,7 @@ impl RecentTapes {
     /// Adds the numbers of the outputs on a tape behind a mark that are below a bound to `found`.
     ///
     /// # Errors
-    /// As [`RecentTapes::read`]; or the bytes are no events.
+    /// As [`RecentTapes::events`].
     pub fn outputs(
         &self,
         id: TapeId,
@@ -171,25 +171,40 @@ impl RecentTapes {
         below: u64,
         found: &mut Vec<u64>,
     ) -> io::Result<()> {
+        // They are in order on a tape.
+        self.events(id, from, |event| {
+            let order = match &event.kind {
+                Kind::Syscall(call) => call.order,
+                _ => None,
+            };
+            found.extend(order.filter(|order| *order < below));
+            order.is_none_or(|order| order < below)
+        })
+    }
+
+    /// Hands out the events of a tape behind a mark, as long as `each` wants more.
+    ///
+    /// # Errors
+    /// As [`RecentTapes::read`]; or the bytes are no events.
+    pub fn events(
+        &self,
+        id: TapeId,
+        from: TapeMark,
+        mut each: impl FnMut(&Event<'_>) -> bool,
+    ) -> io::Result<()> {
         let mut decoder = Decoder::at(from.ticks);
-        let (mut rest, mut done) = (Vec::new(), false);
+        let (mut rest, mut more) = (Vec::new(), true);
         self.read(id, from.offset, |bytes| {
-            // They are in order on a tape.
-            if done {
+            if !more {
                 return Ok(());
             }
             rest.extend_from_slice(bytes);
             let mut at = 0;
-            loop {
+            while more {
                 match decoder.decode(&rest[at..]) {
                     Ok((event, length)) => {
                         at += length;
-                        if let Kind::Syscall(call) = &event.kind
-                            && let Some(order) = call.order
-                        {
-                            done |= order >= below;
-                            found.extend((order < below).then_some(order));
-                        }
+                        more = each(&event);
                     }
                     Err(DecodeError::Incomplete) => break,
                     Err(error) => return Err(io::Error::other(error)),

@@ -131,6 +131,45 @@ fn a_mapped_file_is_kept_as_it_was() {
     assert!(part.len() < outcome.stdout.len(), "{part}");
 }
 
+/// Copies of files that nothing in the window names any more go, and those that are mapped yet stay.
+#[test]
+fn copies_of_files_are_forgotten_too() {
+    const ROUNDS: u64 = 240;
+    let (sandbox, program) = compiled_from("flight_files.c");
+    let rounds = ROUNDS.to_string();
+    let words = [
+        "record",
+        "--flight=60ms",
+        "-o",
+        "kept",
+        text(&program),
+        &rounds,
+    ];
+    let mut command = sandbox.command(&words);
+    command.stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    let mut output = child.stdout.take().unwrap();
+    let reader = std::thread::spawn(move || {
+        let mut all = String::new();
+        output.read_to_string(&mut all).unwrap();
+        all
+    });
+    let mut most = 0;
+    while !reader.is_finished() {
+        let folders = [".kept.flight/files", ".kept.flight/files.aside"];
+        let files = folders.map(|folder| std::fs::read_dir(sandbox.path(folder)));
+        let files = files.into_iter().flatten().flatten().flatten();
+        let sizes = files.filter_map(|file| Some(file.metadata().ok()?.len()));
+        most = most.max(sizes.filter(|size| *size == 2 << 20).sum());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let all = reader.join().unwrap();
+    wait(&mut child);
+    check(&sandbox, "kept", &all);
+    let mapped = ROUNDS * (2 << 20);
+    assert!(most > 0 && most < mapped / 3 * 2, "{most} of {mapped}");
+}
+
 /// Memory that is mapped shared and may be written is kept of a process that has no other one beside it: its children of the window
 /// have it in common with it.
 #[test]

@@ -11,7 +11,8 @@ use rustix::fs::{OFlags, SealFlags, fcntl_get_seals};
 
 use crate::descriptor::{self, is_generated, open_flags};
 use crate::failure::{Failure, Result};
-use crate::file_table::{FILES, FileTable};
+use crate::file_table::{FILES, FileTable, Stamp};
+use crate::image_stream::CHECKPOINTS;
 use crate::kept_files;
 use crate::machine::Machine;
 use crate::sharing::users::USERS;
@@ -87,11 +88,16 @@ impl Mapped {
     /// # Errors
     /// The trace cannot be written.
     pub fn copy(&self, machine: &Machine) -> Result<(FileId, File)> {
-        let id = keep_known(machine, &self.file, &self.meta)?;
-        let copy = crate::retained_fds::store(&machine.trace)
-            .copy(id)
-            .map_err(Failure::setup)?;
-        Ok((id, copy))
+        loop {
+            let before = set_aside(machine);
+            let id = keep_known(machine, &self.file, &self.meta)?;
+            match crate::retained_fds::store(&machine.trace).copy(id) {
+                Ok(copy) => return Ok((id, copy)),
+                // It has been set aside just now.
+                Err(_) if set_aside(machine) != before => {}
+                Err(error) => return Err(Failure::setup(error)),
+            }
+        }
     }
 
     /// Whether it is a program or a library.
@@ -99,6 +105,12 @@ impl Mapped {
         let mut magic = [0; 4];
         self.file.read_exact_at(&mut magic, 0).is_ok() && magic == *b"\x7fELF"
     }
+}
+
+/// How often copies of files have been set aside.
+fn set_aside(machine: &Machine) -> u32 {
+    let shm = machine.shm.as_ref();
+    shm.map_or(0, |shm| CHECKPOINTS.of(shm).files_set_aside())
 }
 
 /// A descriptor of the guest's, which is not negative, as a file.
@@ -147,19 +159,47 @@ pub fn keep(machine: &Machine, file: &File) -> Result<FileId> {
     keep_known(machine, file, &file.metadata().map_err(Failure::setup)?)
 }
 
-/// The table of files whose content is in the trace, if a file's times (the file by its identity) show
+/// The files whose content is in the trace. A flight recording sets copies of files aside that nothing in it names any
+/// more: what was known before is not known from then on.
+#[derive(Clone, Copy)]
+pub(super) struct KnownFiles<'a> {
+    table: &'a FileTable,
+    set_aside: u32,
+}
+
+impl KnownFiles<'_> {
+    /// The content of a known file.
+    pub fn find(&self, stamp: Stamp) -> Option<FileId> {
+        self.table.find(self.now(stamp)).map(FileId)
+    }
+
+    /// Remembers a file.
+    pub fn insert(&self, stamp: Stamp, id: FileId) {
+        self.table.insert(self.now(stamp), id.0);
+    }
+
+    fn now(&self, [one, two]: Stamp) -> Stamp {
+        [one, two ^ u64::from(self.set_aside) << 32]
+    }
+}
+
+/// The files whose content is in the trace, if a file's times (the file by its identity) show
 /// its changes: writes through a map change them too late, or not at all.
-pub(super) fn known_files(machine: &Machine, file: u64) -> Option<&FileTable> {
+pub(super) fn known_files(machine: &Machine, file: u64) -> Option<KnownFiles<'_>> {
     let shm = machine.shm.as_ref()?;
-    (!USERS.of(shm).ever_written(file)).then(|| FILES.of(shm))
+    let known = KnownFiles {
+        table: FILES.of(shm),
+        set_aside: CHECKPOINTS.of(shm).files_set_aside(),
+    };
+    (!USERS.of(shm).ever_written(file)).then_some(known)
 }
 
 /// The same, of a file with this metadata, just read.
 pub(super) fn keep_known(machine: &Machine, file: &File, meta: &Metadata) -> Result<FileId> {
     let known = known_files(machine, identity(meta));
     let stamp = FileTable::stamp(meta);
-    if let Some(id) = known.and_then(|t| t.find(stamp)) {
-        return Ok(FileId(id));
+    if let Some(id) = known.and_then(|files| files.find(stamp)) {
+        return Ok(id);
     }
     let store = crate::retained_fds::store(&machine.trace);
     // The times of a file that the tree has written to through a map show its changes too late:
@@ -178,7 +218,7 @@ pub(super) fn keep_known(machine: &Machine, file: &File, meta: &Metadata) -> Res
     };
     crate::retained_fds::added(&store, id);
     if let Some(table) = known.filter(|_| FileTable::settled(meta)) {
-        table.insert(stamp, id.0);
+        table.insert(stamp, id);
     }
     Ok(id)
 }

@@ -13,7 +13,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 
 use relive_host::addr::PAGE;
 use relive_host::{GuestAddr, copy};
-use relive_trace::{FileId, FileSource, KeptPart, Part, PartSource};
+use relive_trace::{FileSource, KeptPart, Part, PartSource};
 
 use super::mapped::{Mapped, identity, keep_known, known_files};
 use crate::descriptor::file_system;
@@ -45,7 +45,7 @@ impl Mapped {
         let part = Part { start, end, size };
         let stamp = FileTable::stamp_of_part(&meta, start, end);
         if let Some(id) = table.and_then(|t| t.find(stamp)) {
-            return Ok(KeptContent::Part(KeptPart::Copy(FileId(id))));
+            return Ok(KeptContent::Part(KeptPart::Copy(id)));
         }
         let mut source = FileSource {
             file: self.file(),
@@ -55,7 +55,7 @@ impl Mapped {
         if let (Some(table), KeptPart::Copy(id)) = (table, &kept)
             && FileTable::settled(&meta)
         {
-            table.insert(stamp, id.0);
+            table.insert(stamp, *id);
         }
         Ok(KeptContent::Part(kept))
     }

@@ -11,6 +11,7 @@ mod keep_requests;
 mod keeping;
 mod onward;
 mod plan;
+mod unneeded_files;
 mod writing;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,6 +35,7 @@ pub use flight_store::{FlightPart, KeptFlight};
 use keeping::Keeping;
 use onward::Onward;
 pub use plan::{ANSWER, FlightPlan, FlightWindow, KeepRequest, RUNS};
+use unneeded_files::UnneededFiles;
 
 /// Of the window, the time between two copies; not less than [`OFTEN`].
 const PART: u32 = 4;
@@ -56,6 +58,7 @@ pub struct Flight {
     shm: Shm,
     plan: FlightPlan,
     store: FlightStore,
+    files: UnneededFiles,
     /// Images on their way by ring, each with the number of recordings that had been begun to be kept.
     incoming: BTreeMap<u32, (u32, IncomingImage)>,
     asked: Instant,
@@ -96,6 +99,7 @@ impl Flight {
             shm,
             plan,
             store: FlightStore::new(manifest, work)?,
+            files: UnneededFiles::new(),
             incoming: BTreeMap::new(),
             asked: Instant::now(),
             looked: Instant::now(),
@@ -185,6 +189,11 @@ impl Flight {
             self.looked = Instant::now();
             self.look();
             self.trim();
+            let checkpoints = CHECKPOINTS.of(&self.shm);
+            if let Err(failure) = self.files.tick(&self.store, checkpoints) {
+                // They only take room.
+                tracing::debug!(target: "flight", "copies of files stay: {failure}");
+            }
         }
     }
 

@@ -20,6 +20,10 @@ impl Flight {
         if since.elapsed() < AWAKE && !self.store.tree.are_copied_since(since) {
             return;
         }
+        if let Err(failure) = self.files.all_back(&self.store) {
+            self.attaching = None;
+            return self.note(Err(failure));
+        }
         self.look();
         let (now, folder) = (Instant::now(), self.folder());
         let cut = self.store.tree.choose(now, true);

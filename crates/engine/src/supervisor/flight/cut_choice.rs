@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
-use relive_trace::{TapeId, TapeMark};
+use relive_trace::{FileId, TapeId, TapeMark};
 
 use crate::image_stream::{CopyPlace, TreeState};
 use crate::sharing::processes::Membership;
@@ -28,6 +28,8 @@ pub struct SleepingCopy {
     pub threads: u32,
     /// Where the process's tapes go on.
     pub marks: BTreeMap<TapeId, TapeMark>,
+    /// The copies of files that its state names.
+    pub files: BTreeSet<FileId>,
     /// Up to this number of changes of the group no other process has written to the memory of this one since.
     pub apart: u32,
 }
@@ -191,6 +193,14 @@ impl FlightTree {
     /// All copies.
     pub fn copies(&self) -> impl Iterator<Item = &SleepingCopy> {
         self.processes.values().flat_map(|p| &p.copies)
+    }
+
+    /// Where the tapes go on behind the first copies.
+    pub fn first_marks(&self) -> BTreeMap<TapeId, TapeMark> {
+        let trimmed = self.processes.values().filter(|p| p.trimmed.is_some());
+        let first = trimmed.filter_map(|p| p.copies.front());
+        let marks = first.flat_map(|copy| &copy.marks);
+        marks.map(|(id, mark)| (*id, *mark)).collect()
     }
 
     /// Drops the copies that do not live any more.

@@ -56,6 +56,8 @@ pub struct FlightStore {
     pub input: u64,
     /// The processes and their copies.
     pub tree: FlightTree,
+    /// Of the cut up to which tapes have gone: how often copies of files had been set aside before its first copy was made.
+    pub files: u32,
     /// When the recording began.
     pub began: Instant,
     /// The program has ended: its totals.
@@ -76,6 +78,7 @@ impl FlightStore {
             pieces: Vec::new(),
             input: 0,
             tree: FlightTree::default(),
+            files: 0,
             began: Instant::now(),
             at_end: None,
         })
@@ -157,6 +160,8 @@ impl FlightStore {
     /// No recording will begin before this cut: forgets what stands before. Gives the copies of no use any more.
     pub fn forget_before(&mut self, cut: &FlightCut) -> Vec<CopyPlace> {
         let (places, needed) = (self.places(cut), self.tree.needed(cut));
+        let copies = cut.keys().filter_map(|index| self.tree.copy(cut, *index));
+        self.files = copies.map(|copy| copy.tree.files).min().unwrap_or(0);
         self.tapes.forget(&places, |id| needed.has(id));
         self.ended.retain(|id, _| needed.has(*id));
         let floor = self.tree.floor(cut);

@@ -1,11 +1,13 @@
 //! What copies of a flight recording say: of themselves when they are made, and their images when they are wanted. Must never
 //! keep a word of one that did not come as a whole.
 
+use std::collections::BTreeSet;
 use std::time::Instant;
 
 use super::cut_choice::SleepingCopy;
 use super::{Flight, IncomingImage};
 use crate::failure::Failure;
+use crate::file_copies;
 use crate::image_stream::Prologue;
 
 impl Flight {
@@ -56,6 +58,8 @@ impl Flight {
         if !here {
             self.end([place]);
         } else if self.checkpoints().copy_lives(place) {
+            let mut named = BTreeSet::new();
+            file_copies::of_state(&prologue.state, &mut named);
             let copy = SleepingCopy {
                 place,
                 taken: Instant::now(),
@@ -63,6 +67,7 @@ impl Flight {
                 tree: prologue.tree,
                 threads: begins.threads,
                 marks,
+                files: named,
                 apart: 0,
             };
             if !self.store.tree.add_copy(begins.process, copy) {

@@ -65,6 +65,9 @@ impl Flight {
     /// Begins to keep what there is.
     pub(super) fn keep(&mut self) {
         self.goes_on = false;
+        if let Err(failure) = self.files.all_back(&self.store) {
+            return self.note(Err(failure));
+        }
         let folder = self.folder();
         if !self.forgot {
             let done = self.store.write_whole(&folder);

@@ -12,8 +12,9 @@ use super::begun_tapes::{self, TapeStarts};
 use super::cut_place::CutPlace;
 use super::others::{self, BeginCut};
 use super::tape_notes::AllNotes;
-use super::{file_copies, tree_ends};
+use super::tree_ends;
 use crate::failure::{Failure, Result};
+use crate::file_copies;
 use crate::session_state::LAYOUT;
 
 /// An excerpt that was made.

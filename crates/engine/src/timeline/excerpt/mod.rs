@@ -5,7 +5,6 @@
 mod beginning;
 mod begun_tapes;
 mod cut_place;
-mod file_copies;
 mod making;
 mod others;
 mod tape_notes;

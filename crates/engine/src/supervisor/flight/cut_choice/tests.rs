@@ -247,6 +247,7 @@ impl Seen {
             processes,
             group: history.changes,
             floor: 0,
+            files: 0,
             member: false,
         };
         self.tree.number(processes, now);
@@ -263,6 +264,7 @@ impl Seen {
                     },
                     threads: 1,
                     marks: BTreeMap::new(),
+                    files: BTreeSet::new(),
                     apart: 0,
                 };
                 assert!(self.tree.add_copy(index as u32, copy));
@@ -437,6 +439,7 @@ fn a_copy_that_is_told_late_does_not_go_back() {
             processes: 1,
             group: 0,
             floor: 0,
+            files: 0,
             member: false,
         },
     );
@@ -450,6 +453,7 @@ fn a_copy_that_is_told_late_does_not_go_back() {
         tree,
         threads: 1,
         marks: BTreeMap::new(),
+        files: BTreeSet::new(),
         apart: 0,
     };
     assert!(tree_of.add_copy(0, copy(5)) && tree_of.add_copy(0, copy(9)));

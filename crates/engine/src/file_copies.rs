@@ -1,4 +1,4 @@
-//! The copies of files that events and images of an excerpt name. Must never miss one: a replay could not
+//! The copies of files that events and images name. Must never miss one: a replay could not
 //! go on.
 
 use std::collections::BTreeSet;
