@@ -40,13 +40,19 @@ pub struct CopySlot {
 pub struct CopyPlace {
     slot: u32,
     used: u32,
+    /// The supervisor has asked for the copy.
+    pub asked: bool,
 }
 
 #[cfg(test)]
 impl CopyPlace {
     /// A place of no copy.
-    pub fn nowhere(slot: u32) -> Self {
-        Self { slot, used: 0 }
+    pub fn nowhere(slot: u32, asked: bool) -> Self {
+        Self {
+            slot,
+            used: 0,
+            asked,
+        }
     }
 
     /// Its number.
@@ -176,6 +182,7 @@ impl Checkpoints {
         Some(CopyPlace {
             slot: number as u32,
             used: slot.used.fetch_add(1, Ordering::AcqRel) + 1,
+            asked,
         })
     }
 
@@ -198,14 +205,6 @@ impl Checkpoints {
     pub fn end_copy(&self, place: CopyPlace) {
         if let Some(slot) = self.copy(place) {
             slot.give(order::END);
-        }
-    }
-
-    /// The copy at this place has a later one that takes its place; if it is being written down, it is needed yet, and the
-    /// supervisor ends it.
-    pub fn replace_copy(&self, place: CopyPlace) {
-        if let Some(slot) = self.copy(place) {
-            slot.give_to_sleeper(order::END);
         }
     }
 
@@ -305,15 +304,6 @@ impl CopySlot {
     pub fn give(&self, order: u32) {
         self.order.store(order, Ordering::Release);
         sys::futex_wake(&self.order, 1);
-    }
-
-    /// Tells the copy what to do, if it has nothing else to do.
-    fn give_to_sleeper(&self, order: u32) {
-        let (ok, fail) = (Ordering::AcqRel, Ordering::Relaxed);
-        let given = self.order.compare_exchange(order::SLEEP, order, ok, fail);
-        if given.is_ok() {
-            sys::futex_wake(&self.order, 1);
-        }
     }
 
     /// The copy has done what it was told, or could not; it gets no order meanwhile but to end.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::progress::RecordedProgress;
 use super::resting::RestingTasks;
-use crate::image_stream::{CHECKPOINTS, CopyPlace};
+use crate::image_stream::CHECKPOINTS;
 use crate::mode::HandedOn;
 use crate::shm::Shm;
 
@@ -23,8 +23,6 @@ struct UnaskedCopies {
     began: Option<Instant>,
     /// The time that they have held it up.
     spent: Duration,
-    /// The one since the last copy that the supervisor wanted.
-    last: Option<CopyPlace>,
 }
 
 /// Threads that run together are not brought to rest more often for a checkpoint that cannot be made yet.
@@ -130,17 +128,9 @@ impl Checkpointing {
         self.forked.store(false, Ordering::Relaxed);
     }
 
-    /// It has a copy at this place, `asked` for by the supervisor or not. Gives the one that it takes the place of.
-    pub fn copied(&self, place: CopyPlace, asked: bool) -> Option<CopyPlace> {
+    /// It has a copy from here.
+    pub fn copied(&self) {
         self.forked.store(false, Ordering::Relaxed);
-        let last = &mut self.unasked().last;
-        match asked {
-            true => {
-                *last = None;
-                None
-            }
-            false => last.replace(place),
-        }
     }
 
     /// Where the first stack of the program began.

@@ -74,8 +74,6 @@ pub fn place_of_copy(
         return Some(None);
     }
     let place = all.new_copy(asked)?;
-    if let Some(before) = own.copied(place, asked) {
-        all.replace_copy(before);
-    }
+    own.copied();
     Some(Some(place))
 }

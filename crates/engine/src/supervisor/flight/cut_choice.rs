@@ -168,20 +168,26 @@ impl FlightTree {
         self.processes.get(&index)?.parent
     }
 
-    /// A process has a copy that sleeps. `false`: nobody needs it, as the process has ended and gone, or a later copy is known,
-    /// up to which its tapes may have gone; a copy may take long to tell of itself.
-    pub fn add_copy(&mut self, index: u32, copy: SleepingCopy) -> bool {
+    /// A process has a copy that sleeps. Gives one that nobody needs: that one itself, if the process has ended and gone, or a later
+    /// copy is known, up to which its tapes may have gone (a copy may take long to tell of itself); or the one
+    /// before, if both were made unasked, its tapes do not begin there, and not `all` are needed at present.
+    pub fn add_copy(&mut self, index: u32, copy: SleepingCopy, all: bool) -> Option<CopyPlace> {
         let has_gone = index < self.numbered && !self.processes.contains_key(&index);
         if has_gone {
-            return false;
+            return Some(copy.place);
         }
         let process = self.process(index, copy.taken);
         let last = process.copies.back().map(|copy| copy.work);
         let is_late = last.max(process.trimmed).is_some_and(|at| copy.work < at);
-        if !is_late {
-            process.copies.push_back(copy);
+        if is_late {
+            return Some(copy.place);
         }
-        !is_late
+        let begins = process.copies.len() == 1 && process.trimmed.is_some();
+        let replaced = process
+            .copies
+            .pop_back_if(|before| !all && !begins && !before.place.asked && !copy.place.asked);
+        process.copies.push_back(copy);
+        replaced.map(|before| before.place)
     }
 
     /// When the last process ended, if all have.

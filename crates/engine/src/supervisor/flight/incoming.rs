@@ -70,9 +70,10 @@ impl Flight {
                 files: named,
                 apart: 0,
             };
-            if !self.store.tree.add_copy(begins.process, copy) {
-                self.end([place]);
-            }
+            // One of those with which a recording begins that is being kept is needed.
+            let all = self.keeping.is_some();
+            let left = self.store.tree.add_copy(begins.process, copy, all);
+            self.end(left);
         }
     }
 }
