@@ -340,6 +340,22 @@ impl TapeIn {
         Ok(())
     }
 
+    /// The thread stays in a call behind the last event of its tape, at tick `ticks`: the readings that it has made go onto the
+    /// exact tape, as no event follows with which they would. What it did with them others have seen.
+    ///
+    /// # Errors
+    /// The trace is damaged, or no supervisor stores them.
+    pub fn stays(&mut self, ticks: u64) -> Result<()> {
+        let Some(exact) = &mut self.exact else {
+            return Ok(());
+        };
+        if self.reader.peek().map_err(Failure::setup)?.is_none() {
+            let (since, readings) = self.readings.settle(ticks);
+            exact.readings(ticks, since, &readings)?;
+        }
+        Ok(())
+    }
+
     fn advance(&mut self) -> Result<()> {
         if crate::stats::wanted()
             && let Some(event) = self.reader.peek().map_err(Failure::setup)?

@@ -156,6 +156,12 @@ impl Session {
         if self.beside {
             return Ok(None);
         }
+        let ticks = task.ctx.ticks();
+        if let Tape::In(tape) = &mut task.tape
+            && !ends
+        {
+            tape.stays(ticks)?;
+        }
         if self.linear.is_none() {
             return self.turns.next();
         }
