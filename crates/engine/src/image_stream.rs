@@ -94,7 +94,7 @@ pub struct Checkpoints {
     /// A recorded program asks to keep what there is.
     keep: AtomicU32,
     /// No copies are of use for now.
-    paused: AtomicU32,
+    suspended: AtomicU32,
     /// How often copies of files have been set aside.
     files: AtomicU32,
 }
@@ -140,14 +140,14 @@ impl Checkpoints {
     }
 
     /// Whether copies are of no use, from now on.
-    pub fn pause(&self, paused: bool) {
-        self.paused.store(paused.into(), Ordering::Release);
+    pub fn suspend(&self, suspended: bool) {
+        self.suspended.store(suspended.into(), Ordering::Release);
     }
 
     /// Whether they are of no use now.
     #[must_use]
-    pub fn are_paused(&self) -> bool {
-        self.paused.load(Ordering::Relaxed) != 0
+    pub fn are_suspended(&self) -> bool {
+        self.suspended.load(Ordering::Relaxed) != 0
     }
 
     /// The place of a copy; `None`: it is that of another one by now.

@@ -189,7 +189,7 @@ pub(super) fn known_files(machine: &Machine, file: u64) -> Option<KnownFiles<'_>
     let shm = machine.shm.as_ref()?;
     let known = KnownFiles {
         table: FILES.of(shm),
-        set_aside: CHECKPOINTS.of(shm).files_set_aside(),
+        set_aside: set_aside(machine),
     };
     (!USERS.of(shm).ever_written(file)).then_some(known)
 }

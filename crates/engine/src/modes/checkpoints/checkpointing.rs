@@ -74,7 +74,8 @@ impl Checkpointing {
     pub fn wanted_before_sleep(&self, shm: Shm) -> Option<u32> {
         let all = CHECKPOINTS.of(&shm);
         let wanted = all.wanted();
-        let useful = all.sleep() && !all.are_paused() && (self.lacks(wanted) || self.wants_copy());
+        let useful =
+            all.sleep() && !all.are_suspended() && (self.lacks(wanted) || self.wants_copy());
         useful.then_some(wanted)
     }
 

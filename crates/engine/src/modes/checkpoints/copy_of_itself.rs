@@ -12,7 +12,7 @@ use relive_trace::TapeMark;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 use super::resting::{RestingPlace, RestingTask};
-use super::staying_files::{self, StayingFile};
+use super::staying_files::StayingFile;
 use crate::brief_process;
 use crate::course::Course;
 use crate::elapsed::Elapsed;
@@ -28,12 +28,22 @@ use crate::tape::{OrderState, Tape, TapeState};
 use crate::task::Task;
 use crate::task::plain_task::TaskState;
 
+/// A copy that is about to be made.
+pub struct PlannedCopy {
+    /// The place in which it sleeps until it is wanted; `None`: it writes itself down at once.
+    pub place: Option<CopyPlace>,
+    /// The maps of files whose content it takes when it does so.
+    pub stay: Vec<StayingFile>,
+    /// Bytes of what else is mapped shared, which it makes its own at once.
+    pub shared: u64,
+}
+
 /// What the copy cannot read any more: the process goes on meanwhile.
 pub struct CopyPlan {
     /// Where the image goes.
     pub shm: Shm,
-    /// The place in which the copy sleeps until it is wanted; `None`: it writes itself down at once.
-    pub copy: Option<CopyPlace>,
+    /// What has been found out for it.
+    pub copy: PlannedCopy,
     /// How far the tree is.
     pub tree: TreeState,
     /// The task that makes the checkpoint stands at a call in which it is about to sleep.
@@ -131,8 +141,7 @@ impl Drop for Separated {
 
 /// Makes the copy. If the kernel has no process to give, there is no checkpoint.
 pub fn make(task: &Task, plan: &CopyPlan) {
-    let (stay, shared) = staying_files::of_process(plan.shm, task);
-    let separated = match shared {
+    let separated = match plan.copy.shared {
         0 => None,
         _ => match Separated::new() {
             None => return,
@@ -152,7 +161,7 @@ pub fn make(task: &Task, plan: &CopyPlan) {
         // SAFETY: the caller's thread sleeps; the child has a memory of its own.
         let pid = unsafe { libc::fork() };
         if pid == 0 {
-            run(task, plan, &stay, separated.as_ref());
+            run(task, plan, separated.as_ref());
         }
         if pid < 0 {
             not_made(plan);
@@ -178,14 +187,17 @@ pub fn make(task: &Task, plan: &CopyPlan) {
 
 /// There is no copy: its place is free.
 fn not_made(plan: &CopyPlan) {
-    let slot = plan.copy.and_then(|n| CHECKPOINTS.of(&plan.shm).copy(n));
+    let slot = plan
+        .copy
+        .place
+        .and_then(|n| CHECKPOINTS.of(&plan.shm).copy(n));
     slot.inspect(|slot| slot.leave());
 }
 
 /// The life of the copy.
-fn run(task: &Task, plan: &CopyPlan, stay: &[StayingFile], separated: Option<&Separated>) -> ! {
+fn run(task: &Task, plan: &CopyPlan, separated: Option<&Separated>) -> ! {
     if let Some(separated) = separated {
-        let stays = |start: u64| stay.iter().any(|file| file.start == start);
+        let stays = |start: u64| plan.copy.stay.iter().any(|file| file.start == start);
         let done = task.machine().memory().separate(|start| !stays(start));
         separated.say();
         if done.is_err() {
@@ -196,20 +208,20 @@ fn run(task: &Task, plan: &CopyPlan, stay: &[StayingFile], separated: Option<&Se
     set_mask(Mask::all_async());
     // SAFETY: signals to the guest's group are none to the copy.
     unsafe { sys::syscall(libc::SYS_setsid as u64, [0; 6]) };
-    if let Some(number) = plan.copy {
+    if let Some(number) = plan.copy.place {
         let slot = CHECKPOINTS.of(&plan.shm).copy(number);
         slot.inspect(|slot| slot.is(std::process::id()));
         let slot = slot.filter(|_| announce(task, plan).is_ok());
         while let Some(slot) = slot
             && slot.await_order(&plan.shm) == Some(order::WRITE)
         {
-            slot.is_done(write_in_child(task, plan, stay));
+            slot.is_done(write_in_child(task, plan));
         }
         slot.inspect(|slot| slot.leave());
         sys::exit_group(0)
     }
     // Without an image there is one image less; the recording is whole all the same.
-    if let Err(failure) = write(task, plan, stay) {
+    if let Err(failure) = write(task, plan) {
         tracing::warn!(target: "checkpoint", "no image: {failure}");
     }
     sys::exit_group(0)
@@ -218,7 +230,7 @@ fn run(task: &Task, plan: &CopyPlan, stay: &[StayingFile], separated: Option<&Se
 /// Tells of the copy, without looking at its memory.
 fn announce(task: &Task, plan: &CopyPlan) -> Result<()> {
     let told = Prologue {
-        sleeps: plan.copy,
+        sleeps: plan.copy.place,
         ..describe(task, plan)?
     };
     into_ring(task, plan, |ring| {
@@ -227,11 +239,11 @@ fn announce(task: &Task, plan: &CopyPlan) -> Result<()> {
 }
 
 /// Another copy writes the image: this one may be wanted once more. Says whether it has done so.
-fn write_in_child(task: &Task, plan: &CopyPlan, stay: &[StayingFile]) -> bool {
+fn write_in_child(task: &Task, plan: &CopyPlan) -> bool {
     // SAFETY: the copy has one thread.
     let pid = unsafe { libc::fork() };
     if pid == 0 {
-        sys::exit_group(i32::from(write(task, plan, stay).is_err()));
+        sys::exit_group(i32::from(write(task, plan).is_err()));
     }
     let mut status = -1;
     // SAFETY: waits for the child, and writes its status.
@@ -241,9 +253,9 @@ fn write_in_child(task: &Task, plan: &CopyPlan, stay: &[StayingFile]) -> bool {
     status == 0
 }
 
-fn write(task: &Task, plan: &CopyPlan, stay: &[StayingFile]) -> Result<()> {
+fn write(task: &Task, plan: &CopyPlan) -> Result<()> {
     into_ring(task, plan, |ring| {
-        take_content(task, stay)?;
+        take_content(task, &plan.copy.stay)?;
         let image = image(task, plan)?;
         let memory = task.machine().memory();
         image.send(plan.shm, ring, |start, end| memory.content(start, end))
@@ -317,7 +329,7 @@ fn describe(task: &Task, plan: &CopyPlan) -> Result<Prologue> {
         threads.push(described);
     }
     let mut map = task.machine().memory().capture();
-    let files = as_replayed(&mut map, plan.copy.is_none());
+    let files = as_replayed(&mut map, plan.copy.place.is_none());
     let maps_shared = !files.is_empty();
     let mut process = task.process.capture();
     // A replay makes no call that shows them, and keeps no descriptor.

@@ -11,12 +11,12 @@ mod staying_files;
 use std::sync::atomic::Ordering;
 
 use crate::call::Call;
-use crate::image_stream::{CHECKPOINTS, CopyPlace, PR_KEEP};
+use crate::image_stream::{CHECKPOINTS, PR_KEEP};
 use crate::sharing::processes::PROCESSES;
 use crate::shm::Shm;
 use crate::task::Task;
 use checkpointing::Checkpointing;
-use copy_of_itself::SHARED_MAX;
+use copy_of_itself::{PlannedCopy, SHARED_MAX};
 
 /// A call of prctl(2) that tells those something who make checkpoints.
 #[cold]
@@ -49,20 +49,20 @@ pub fn turns_of(shm: Shm, process: u32) -> u32 {
     slot.map_or(0, |slot| slot.turns.load(Ordering::Acquire))
 }
 
-/// Takes a place for a copy of the task's process, of which checkpoint `wanted` is asked for; `None`: it can have no copy
-/// now. `Some(None)`: the copy will not sleep. `shared`: others write to its memory.
-pub fn place_of_copy(
+/// Plans a copy of the task's process, of which checkpoint `wanted` is asked for, and takes a place for it; `None`: it can
+/// have no copy now. `shared`: others write to its memory.
+pub fn plan_copy(
     shm: Shm,
     task: &Task,
     own: &Checkpointing,
     wanted: u32,
     shared: bool,
-) -> Option<Option<CopyPlace>> {
+) -> Option<PlannedCopy> {
     let all = CHECKPOINTS.of(&shm);
     let asked = own.lacks(wanted);
     own.made(wanted);
     tracing::debug!(target: "checkpoint", "checkpoint {wanted} of {}", task.id());
-    let (_, bytes) = staying_files::of_process(shm, task);
+    let (stay, bytes) = staying_files::of_process(shm, task);
     let twice = task.machine().memory().space.shows_unnamed_twice();
     if shared || twice || bytes > SHARED_MAX {
         all.left_out();
@@ -70,10 +70,17 @@ pub fn place_of_copy(
         own.has_none();
         return None;
     }
-    if !all.sleep() {
-        return Some(None);
-    }
-    let place = all.new_copy(asked)?;
-    own.copied();
-    Some(Some(place))
+    let place = match all.sleep() {
+        false => None,
+        true => {
+            let place = all.new_copy(asked)?;
+            own.copied();
+            Some(place)
+        }
+    };
+    Some(PlannedCopy {
+        place,
+        stay,
+        shared: bytes,
+    })
 }

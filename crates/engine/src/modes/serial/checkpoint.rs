@@ -9,10 +9,10 @@ use relive_trace::Kind;
 
 use super::Serial;
 use crate::failure::Result;
-use crate::image_stream::{CHECKPOINTS, CopyPlace, TreeState};
+use crate::image_stream::{CHECKPOINTS, TreeState};
 use crate::modes::checkpoints;
 use crate::modes::checkpoints::checkpointing::Checkpointing;
-use crate::modes::checkpoints::copy_of_itself::{self, CopyPlan, tape_of};
+use crate::modes::checkpoints::copy_of_itself::{self, CopyPlan, PlannedCopy, tape_of};
 use crate::modes::checkpoints::resting::RestingPlace;
 use crate::sharing::processes::PROCESSES;
 use crate::task::Task;
@@ -48,8 +48,7 @@ impl Serial {
         if !own.lacks(wanted) || !settled || !self.is_describable(task, own) {
             return Ok(());
         }
-        let Some(place) =
-            checkpoints::place_of_copy(self.shm, task, own, wanted, self.others_write())
+        let Some(copy) = checkpoints::plan_copy(self.shm, task, own, wanted, self.others_write())
         else {
             return Ok(());
         };
@@ -58,7 +57,7 @@ impl Serial {
         own.progress()
             .leaves(self.shm, task, RestingPlace::Switch(0));
         self.turn(task, None)?;
-        let pause = self.copy_process(task, own, place, false);
+        let pause = self.copy_process(task, own, copy, false);
         own.held_up(self.shm, pause, true);
         Ok(())
     }
@@ -80,13 +79,12 @@ impl Serial {
             return Ok(());
         }
         let asked = own.lacks(wanted);
-        let Some(place) =
-            checkpoints::place_of_copy(self.shm, task, own, wanted, self.others_write())
+        let Some(copy) = checkpoints::plan_copy(self.shm, task, own, wanted, self.others_write())
         else {
             return Ok(());
         };
         task.flush_readings()?;
-        let pause = self.copy_process(task, own, place, true);
+        let pause = self.copy_process(task, own, copy, true);
         own.held_up(self.shm, pause, asked);
         Ok(())
     }
@@ -96,7 +94,7 @@ impl Serial {
         &self,
         task: &mut Task,
         own: &Checkpointing,
-        copy: Option<CopyPlace>,
+        copy: PlannedCopy,
         in_call: bool,
     ) -> Duration {
         // Those in the processor are gone when the copy describes itself: its own code has used them.

@@ -11,11 +11,11 @@ use relive_trace::TapeMark;
 
 use super::Sketch;
 use crate::failure::Result;
-use crate::image_stream::{CHECKPOINTS, CopyPlace, TreeState};
+use crate::image_stream::{CHECKPOINTS, TreeState};
 use crate::modes::checkpoints::checkpointing::Checkpointing;
-use crate::modes::checkpoints::copy_of_itself::{self, CopyPlan, ordered_tape_of};
+use crate::modes::checkpoints::copy_of_itself::{self, CopyPlan, PlannedCopy, ordered_tape_of};
 use crate::modes::checkpoints::resting::{RestingPlace, RestingTask};
-use crate::modes::checkpoints::{has_plain_ids, is_plain, place_of_copy, turns_of};
+use crate::modes::checkpoints::{has_plain_ids, is_plain, plan_copy, turns_of};
 use crate::task::Task;
 
 impl Sketch {
@@ -87,11 +87,11 @@ impl Sketch {
         let Some(resting) = resting else {
             return;
         };
-        let Some(place) = place_of_copy(self.shm, task, own, wanted, false) else {
+        let Some(copy) = plan_copy(self.shm, task, own, wanted, false) else {
             return;
         };
         let threads = resting.len() + 1;
-        self.copy_process(task, own, place, in_call, resting);
+        self.copy_process(task, own, copy, in_call, resting);
         let pause = began.elapsed();
         tracing::debug!(target: "checkpoint", "{threads} threads were held up for {pause:?}");
         own.held_up(self.shm, pause, asked);
@@ -114,7 +114,7 @@ impl Sketch {
         &self,
         task: &mut Task,
         own: &Checkpointing,
-        copy: Option<CopyPlace>,
+        copy: PlannedCopy,
         in_call: bool,
         resting: Vec<RestingTask>,
     ) {

@@ -61,7 +61,7 @@ impl Flight {
     pub(super) fn goes_onward(&mut self, onward: Onward) {
         self.tell(Ok(onward.folder()));
         self.onward = Some(onward);
-        self.checkpoints().pause(true);
+        self.checkpoints().suspend(true);
         self.start_over();
     }
 
@@ -81,7 +81,7 @@ impl Flight {
         }
         self.start_over();
         self.since = Instant::now();
-        self.checkpoints().pause(false);
+        self.checkpoints().suspend(false);
         self.checkpoints().want();
         self.note(done);
     }

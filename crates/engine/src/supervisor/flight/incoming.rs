@@ -47,7 +47,7 @@ impl Flight {
         }
     }
 
-    pub(super) fn is_asleep(&mut self, prologue: &Prologue) {
+    fn is_asleep(&mut self, prologue: &Prologue) {
         let Some(place) = prologue.sleeps else {
             return;
         };

@@ -46,7 +46,7 @@ impl Flight {
         }
     }
 
-    pub(super) fn refuse(&self, text: impl Into<String>) {
+    fn refuse(&self, text: impl Into<String>) {
         self.tell(Err(&Failure::setup(text.into())));
     }
 

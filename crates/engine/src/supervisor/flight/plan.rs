@@ -28,7 +28,7 @@ pub struct FlightPlan {
 }
 
 /// The name of the file by which `relive keep` asks, in the folder of the work.
-pub const ASKED: &str = "keep";
+const ASKED: &str = "keep";
 /// The name of the file with the process id of the recorder.
 pub const RUNS: &str = "pid";
 /// The name of the file that answers.
@@ -44,16 +44,21 @@ pub enum KeepRequest {
 }
 
 impl KeepRequest {
-    const WORDS: [(Self, &str); 2] = [(Self::Past, "past\n"), (Self::FromNow, "from now\n")];
+    /// What the file says that asks for it.
+    fn word(self) -> &'static str {
+        match self {
+            Self::Past => "past\n",
+            Self::FromNow => "from now\n",
+        }
+    }
 
     /// Asks the flight recording that works in this folder.
     ///
     /// # Errors
     /// Nothing can be written there.
     pub fn ask(self, work: &Path) -> std::io::Result<()> {
-        let (_, word) = Self::WORDS[usize::from(self == Self::FromNow)];
         let new = work.join(".asked");
-        std::fs::write(&new, word)?;
+        std::fs::write(&new, self.word())?;
         std::fs::rename(new, work.join(ASKED))
     }
 
@@ -62,7 +67,8 @@ impl KeepRequest {
         let asked = work.join(ASKED);
         let word = std::fs::read_to_string(&asked).ok()?;
         std::fs::remove_file(asked).ok()?;
-        let known = Self::WORDS.iter().find(|(_, known)| *known == word);
-        known.map(|(asked, _)| *asked)
+        [Self::Past, Self::FromNow]
+            .into_iter()
+            .find(|asked| asked.word() == word)
     }
 }

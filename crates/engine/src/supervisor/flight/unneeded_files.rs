@@ -99,18 +99,20 @@ impl UnneededFiles {
 
     /// Those that are needed come back, and the others go.
     fn come_back(&mut self, store: &FlightStore, needed: impl Fn(FileId) -> bool) -> Result<()> {
-        let Some((_, ids)) = self.aside.take() else {
+        let Some((_, ids)) = &self.aside else {
             return Ok(());
         };
         let files = FileStore::new(&store.work);
         let aside = FileStore::aside(&store.work).map_err(Failure::setup)?;
-        for id in ids.into_iter().filter(|id| aside.has(*id)) {
+        for id in ids.iter().copied().filter(|id| aside.has(*id)) {
             match needed(id) {
                 true => aside.give(id, &files),
                 false => aside.remove(id),
             }
             .map_err(Failure::setup)?;
         }
+        // Not before: what could not be moved is tried again.
+        self.aside = None;
         Ok(())
     }
 

@@ -87,8 +87,10 @@ impl FlightStore {
     /// It cannot be written.
     pub fn write_input(&self, writer: &mut TraceWriter) -> Result<()> {
         writer.add_pieces(&self.pieces).map_err(Failure::setup)?;
-        self.copy_input(&input_path(writer.directory()))
-            .map_err(not_written)
+        let to = File::options()
+            .write(true)
+            .open(input_path(writer.directory()));
+        to.and_then(|to| self.copy_input(to)).map_err(not_written)
     }
 
     /// Gives a recording the store of input itself, which has a hole where it has gone. Whether file systems can do that:
@@ -119,30 +121,24 @@ impl FlightStore {
     pub fn own_input(&self, folder: &Path) -> Result<()> {
         let (to, new) = (input_path(folder), folder.join(".input.new"));
         let copied = || {
-            let mut from = File::open(input_path(&self.work))?;
-            from.seek(SeekFrom::Start(self.input))?;
             let mut to = File::options()
                 .write(true)
                 .create_new(true)
                 .mode(0o600)
                 .open(&new)?;
             to.seek(SeekFrom::Start(self.input))?;
-            std::io::copy(&mut from, &mut to)
+            self.copy_input(to)
         };
         copied()
-            .and_then(|_| std::fs::rename(&new, to))
+            .and_then(|()| std::fs::rename(&new, to))
             .map_err(not_written)
     }
 
-    /// Copies the input from the first byte on that is still there.
-    fn copy_input(&self, to: &Path) -> std::io::Result<()> {
-        let from = input_path(&self.work);
-        if self.input == 0 {
-            return std::fs::copy(from, to).map(drop);
-        }
-        let mut from = File::open(from)?;
+    /// Copies the input from the first byte on that is still there to where a file stands.
+    fn copy_input(&self, mut to: File) -> std::io::Result<()> {
+        let mut from = File::open(input_path(&self.work))?;
         from.seek(SeekFrom::Start(self.input))?;
-        std::io::copy(&mut from, &mut File::options().write(true).open(to)?).map(drop)
+        std::io::copy(&mut from, &mut to).map(drop)
     }
 }
 

@@ -284,6 +284,14 @@ impl Seen {
             .look(&living, tree, membership, Duration::ZERO, now);
     }
 
+    /// One act after the other.
+    fn all(&mut self, history: &mut History, acts: &[Act]) {
+        for act in acts {
+            history.act(*act);
+            self.look(*act, history);
+        }
+    }
+
     fn ways(&self, cut: &FlightCut, history: &History) -> Vec<Way> {
         let way = |index: usize| match cut.get(&(index as u32)) {
             Some(ProcessBegins::Whole) => Way::Whole,
@@ -360,10 +368,7 @@ fn one_that_never_shares_is_cut_where_it_was() {
         Act::Copy(1),
         Act::Nothing,
     ];
-    for act in acts {
-        history.act(act);
-        seen.look(act, &history);
-    }
+    seen.all(&mut history, &acts);
     let cut = seen.tree.choose(seen.time(history.now), true);
     let cut = cut.expect("no process has seen what another one does");
     let ways = seen.ways(&cut, &history);
@@ -425,10 +430,10 @@ fn a_process_without_its_first_event_holds_the_others() {
 #[test]
 fn a_copy_of_a_process_that_has_gone_holds_nobody() {
     let (mut seen, mut history) = (Seen::new(true), History::new());
-    for act in [Act::Fork(0), Act::End(1), Act::Copy(0), Act::Nothing] {
-        history.act(act);
-        seen.look(act, &history);
-    }
+    seen.all(
+        &mut history,
+        &[Act::Fork(0), Act::End(1), Act::Copy(0), Act::Nothing],
+    );
     let at = seen.time(history.now);
     let cut = seen.tree.choose(at, true).expect("there is a copy");
     let late = seen.tree.copy(&cut, 0).expect("it is there").clone();
