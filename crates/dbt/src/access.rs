@@ -7,7 +7,7 @@ use iced_x86::{
 use relive_host::{Context, Reg, cpu};
 
 use crate::classify::{Class, gpr_number};
-use crate::code::{Code, Window};
+use crate::code::{Code, Window, is_written};
 use crate::decode::{Decoded, Insn};
 use crate::xsave;
 
@@ -130,6 +130,20 @@ pub fn accesses(code: &dyn Code, ctx: &Context) -> Vec<Access> {
         });
     }
     found
+}
+
+/// The bytes of the instruction at `pc` as an access that reads them, where the program may write to them without a call.
+#[must_use]
+pub fn fetch(code: &dyn Code, pc: u64) -> Option<Access> {
+    let mut insn = Insn::new();
+    let decoded = insn.decode(&mut Window::new(code), pc);
+    let is_one = matches!(decoded, Decoded::Insn) && is_written(code, pc, insn.next());
+    is_one.then(|| Access {
+        addr: pc,
+        len: insn.next().wrapping_sub(pc),
+        reads: true,
+        writes: false,
+    })
 }
 
 /// Whether a repeated string instruction is at `pc`.

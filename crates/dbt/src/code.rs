@@ -20,6 +20,12 @@ pub trait Code {
     fn meets(&self, _site: u64) {}
 }
 
+/// Whether the program may write to an instruction without a call.
+pub(crate) fn is_written(code: &dyn Code, pc: u64, next: u64) -> bool {
+    let lasts = |at: u64| code.lasting(GuestAddr(at));
+    !lasts(pc) || !lasts(next.wrapping_sub(1))
+}
+
 /// The next `len` bytes, or as many as there are before the first one that is not executable.
 pub(crate) fn fetch(code: &dyn Code, pc: u64, len: usize) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(len.next_multiple_of(16));

@@ -80,7 +80,7 @@ mod view;
 mod watched;
 mod xsave;
 
-pub use access::{Access, accesses, repeats};
+pub use access::{Access, accesses, fetch, repeats};
 pub use behind::Behind;
 pub use code::Code;
 pub use defect::Defect;

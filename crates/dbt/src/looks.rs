@@ -8,6 +8,7 @@
 mod values;
 
 use iced_x86::{Register, UsedMemory};
+use relive_host::permissions::LINE;
 
 use self::values::Values;
 use crate::access::{access_kinds, used_memory};
@@ -55,6 +56,8 @@ pub(crate) struct Looks {
     next: usize,
     /// Those emitted, as long as they hold.
     emitted: Vec<AccessPlace>,
+    /// The end of the lines of its own code that have been looked at, as long as that holds; 0: none.
+    fetched: u64,
     /// The scratch register of the last one.
     scratch: u8,
 }
@@ -88,9 +91,19 @@ impl Looks {
         let is_planned = self.plan.get(self.next - 1).map(|p| p.pc) == Some(insn.pc());
         if !is_planned {
             self.emitted.clear();
+            self.fetched = 0;
             self.plan = plan(window, insn.pc(), rounds);
             self.next = 1;
         }
+    }
+
+    /// The addresses, one in each line, at which a look has to find that the bytes of this instruction may be read. The
+    /// instructions of a fragment follow each other, but for those of further rounds, which were looked at in the first.
+    pub(crate) fn fetch(&mut self, insn: &Insn) -> impl Iterator<Item = u64> + use<> {
+        let lines = insn.pc().max(self.fetched) / LINE..insn.next().div_ceil(LINE);
+        self.fetched = self.fetched.max(lines.end * LINE);
+        let from = insn.pc();
+        lines.map(move |line| from.max(line * LINE))
     }
 
     /// Whether operand `operand` of this instruction needs no look, as one has been emitted that serves it.

@@ -3,7 +3,7 @@
 //!
 //! A reading is no event and no position: it is an instruction like others, whose values come
 //! from a buffer in replay. All readings since the last event go onto the tape right before the next
-//! event of any kind, or when the buffer is full, which is an event by itself.
+//! event of any kind, or note in between, or when the buffer is full, which is an event by itself.
 
 use relive_host::reading::{CLOCKS, CPU, Entry, TSC, TSCP, Window};
 use relive_trace::{Kind, Reading, Readings, SOURCES};
@@ -180,12 +180,15 @@ impl Batch {
         self.entries.len() - self.taken
     }
 
-    /// Replaces the batch by these readings, of which the first was made at tick `first`.
+    /// These readings come next, behind those of the batch that have not been settled. The first of them was made at tick
+    /// `first`.
     pub fn load(&mut self, readings: &Readings<'_>, first: u64) {
-        self.entries.clear();
+        if self.settled == self.entries.len() {
+            self.entries.clear();
+            (self.taken, self.settled, self.first) = (0, 0, first);
+        }
         let entries = &mut self.entries;
         readings.for_each(|reading| entries.push(to_entry(reading)));
-        (self.taken, self.settled, self.first) = (0, 0, first);
     }
 
     /// The first `made` of those that have just been loaded have been made before; `false`: there are fewer.
@@ -358,6 +361,24 @@ mod tests {
         let (since, made) = batch.settle(15);
         assert_eq!((since, made.len()), (3, 1));
         assert!(!batch.pass(5), "so many there never were");
+    }
+
+    #[test]
+    fn parts_of_a_batch_come_back_as_one() {
+        let mut kept = Kept::default();
+        let mut batch = Batch::default();
+        for tick in [5, 8] {
+            kept.push(entry(TSC as u32, tick, 0), tick);
+            if let Some(Kind::Readings { readings, .. }) = kept.take(tick, false) {
+                batch.load(&readings, tick);
+            }
+        }
+        for tick in [5, 8] {
+            let made = batch.take(TSC as u32, tick).map(|entry| entry.value);
+            assert_eq!(made.ok(), Some(tick));
+        }
+        let (since, made) = batch.settle(9);
+        assert_eq!((since, made.len()), (4, 2));
     }
 
     #[test]

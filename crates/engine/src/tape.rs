@@ -114,8 +114,10 @@ impl Tape {
         if let Self::Out(tape) = self
             && tape.course.is_some()
         {
+            tape.readings.take_back(&ctx.readings);
             tape.take_edges(ctx, false)?;
             tape.moment(ctx.ticks(), false)?;
+            ctx.readings = tape.readings.lend();
         }
         Ok(())
     }

@@ -6,7 +6,10 @@ use serde::{Deserialize, Serialize};
 
 /// The format that this crate writes. The major number changes when an older reader would
 /// misread a trace; the minor number when something was added.
-pub const FORMAT: Version = Version { major: 1, minor: 9 };
+pub const FORMAT: Version = Version {
+    major: 1,
+    minor: 10,
+};
 
 /// The format of an excerpt. A reader of [`FORMAT`] alone would take it for a recording from the beginning.
 pub const EXCERPT_FORMAT: Version = Version { major: 2, minor: 0 };

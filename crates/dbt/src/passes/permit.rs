@@ -7,6 +7,9 @@
 //! the next line is permitted. Only where that is not so, code beside the fragment finds out whether it is needed. Nobody
 //! takes a permission while its thread is in translated code, and who comes back from the host does so at a fragment's start.
 //!
+//! Instructions are fetched: where the program may write to its code, a thread looks whether it may read the lines of
+//! a fragment before it executes them. Who writes there takes them from it first, and has the translations dropped.
+//!
 //! It must never change a flag that is alive, or touch guest memory.
 
 use iced_x86::UsedMemory;
@@ -18,14 +21,14 @@ use relive_host::permissions::{
 use super::address::Place;
 use super::pass::Pass;
 use crate::access::{access_kinds, used_memory};
-use crate::code::Window;
+use crate::code::{Window, is_written};
 use crate::decode::Insn;
 use crate::emit::{Asm, JCC_BYTES, RAX};
 use crate::exit::{Exit, ExitKind};
 use crate::unit::{Flow, Unit};
 
-/// Most bytes that the checks of one instruction take, stubs included.
-const BYTES: u32 = 704;
+/// Most bytes that the checks of one instruction take, stubs included: of two accesses, and of two lines of code.
+const BYTES: u32 = 1088;
 /// Most accesses of one instruction that are checked in line.
 const IN_LINE: usize = 2;
 const RDX_SLOT: i32 = off::PERMIT_SPILL;
@@ -47,6 +50,18 @@ struct LookCheck {
     writes: bool,
     /// It is all that the instruction accesses.
     whole: bool,
+}
+
+impl LookCheck {
+    /// A line of code, by an address in it.
+    fn of_code(at: u64) -> Self {
+        Self {
+            place: Place::Fixed(at),
+            size: 1,
+            writes: false,
+            whole: false,
+        }
+    }
 }
 
 impl Permit {
@@ -101,6 +116,9 @@ impl Pass for Permit {
 /// The looks that an instruction needs; `None`: the host is to look.
 fn checks(unit: &mut Unit<'_>, insn: &Insn, all: &[UsedMemory]) -> Option<Vec<LookCheck>> {
     let mut checks = Vec::new();
+    if is_written(unit.code, insn.pc(), insn.next()) {
+        checks.extend(unit.looks.fetch(insn).map(LookCheck::of_code));
+    }
     for (operand, memory) in all.iter().enumerate() {
         let size = memory.memory_size().size() as u64;
         // A masked access counts as a whole.

@@ -36,6 +36,8 @@ const REGIONS: [(u64, u64); 5] = [
 /// The ranges of executable guest memory.
 pub struct Memory {
     pub executable: Vec<(u64, u64)>,
+    /// Whether the guest may write to none of them.
+    pub lasting: bool,
 }
 
 impl Code for Memory {
@@ -56,7 +58,7 @@ impl Code for Memory {
     }
 
     fn lasting(&self, _pc: GuestAddr) -> bool {
-        true
+        self.lasting
     }
 }
 
@@ -100,6 +102,7 @@ impl Guest {
                 (LOW_CODE, LOW_CODE + CODE_LEN),
                 (HIGH_CODE, HIGH_CODE + CODE_LEN),
             ],
+            lasting: true,
         };
         let mut guest = Self {
             ctx,

@@ -136,6 +136,10 @@ impl TapeOut {
     /// # Errors
     /// No supervisor stores it.
     pub fn note(&mut self, ticks: u64, kind: Kind<'_>) -> Logged {
+        // A thread may be gone before its next event, and needs them on its way to here.
+        if self.readings.any() {
+            self.flush(ticks)?;
+        }
         self.noted();
         self.append(&Event {
             ticks,

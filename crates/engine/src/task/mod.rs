@@ -259,6 +259,12 @@ impl Task {
         (self.steps, self.exact) = (0, true);
     }
 
+    /// Whether it stands right behind its last tick or event.
+    #[must_use]
+    pub fn is_at_tick_or_event(&self) -> bool {
+        self.exact && self.steps == 0
+    }
+
     /// Notes that the position is no safe point: its number of steps is unknown.
     pub fn inexact(&mut self) {
         self.exact = false;

@@ -1,19 +1,19 @@
 //! Random programs that look at permissions before each access: they must do the same as natively, whatever is
-//! permitted, and make no access that is not.
+//! permitted, and make no access that is not: fetches of instructions that may be written are accesses.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use iced_x86::IcedError;
 use iced_x86::code_asm::*;
-use relive_host::permissions::{Permissions, READ, SIZE, WHOLE, WRITE, WRITES, lines_of};
+use relive_host::permissions::{LINE, Permissions, READ, SIZE, WHOLE, WRITE, WRITES, lines_of};
 
 use super::guest::DATA_LEN;
 use super::*;
-use crate::access::{Access, accesses};
+use crate::access::{Access, accesses, fetch};
 
 /// The lines that a program accesses, and whether it writes them; its last state and its ticks.
-fn stepped(code: &[u8], seed: u64) -> (BTreeSet<(u32, bool)>, State, u64) {
-    let mut guest = guest(with(64), code, seed);
+fn stepped(program: Program<'_>) -> (BTreeSet<(u32, bool)>, State, u64) {
+    let mut guest = program.guest(64);
     let mut lines = BTreeSet::new();
     loop {
         for access in next_accesses(&guest) {
@@ -36,13 +36,46 @@ fn with(max_insns: u32) -> Options {
     }
 }
 
+/// A program, its first state, and whether it may not write to its code.
+#[derive(Clone, Copy)]
+struct Program<'p> {
+    code: &'p [u8],
+    seed: u64,
+    lasting: bool,
+}
+
+impl Program<'_> {
+    fn guest(self, max_insns: u32) -> Guest {
+        let mut guest = guest(with(max_insns), self.code, self.seed);
+        guest.memory.lasting = self.lasting;
+        guest
+    }
+}
+
+/// Those of the next instruction, and its own bytes.
 fn next_accesses(guest: &Guest) -> Vec<Access> {
-    accesses(&guest.memory, guest.ctx)
+    let mut all = accesses(&guest.memory, guest.ctx);
+    all.extend(next_fetches(guest));
+    all
+}
+
+/// One byte in each line of the next instruction.
+fn next_fetches(guest: &Guest) -> Vec<Access> {
+    let fetch = fetch(&guest.memory, guest.ctx.rip);
+    let lines = fetch.map_or(0..0, |f| f.addr / LINE..(f.addr + f.len).div_ceil(LINE));
+    let byte = |line: u64| Access {
+        addr: guest.ctx.rip.max(line * LINE),
+        len: 1,
+        reads: true,
+        writes: false,
+    };
+    lines.map(byte).collect()
 }
 
 /// The accesses for which the program has left: those of a look, which serves one of the next instruction at least, or all.
 fn asked_for(guest: &Guest) -> Vec<Access> {
     let all = next_accesses(guest);
+    let data = accesses(&guest.memory, guest.ctx);
     let (addr, what) = (guest.ctx.permit_at, guest.ctx.permit_what);
     if what == 0 {
         return all;
@@ -55,8 +88,8 @@ fn asked_for(guest: &Guest) -> Vec<Access> {
         "{addr:#x}, {what:#x} for {all:?}"
     );
     assert!(
-        what & WHOLE == 0 || all.iter().all(is_served),
-        "{addr:#x}, {what:#x} for {all:?}"
+        what & WHOLE == 0 || data.iter().all(is_served),
+        "{addr:#x}, {what:#x} for {data:?}"
     );
     vec![Access {
         addr,
@@ -103,8 +136,8 @@ struct Part {
 }
 
 /// Steps a program, of which all accesses must have been permitted in their parts.
-fn check_parts(code: &[u8], seed: u64, parts: &[Part]) {
-    let mut guest = guest(with(64), code, seed);
+fn check_parts(program: Program<'_>, parts: &[Part]) {
+    let mut guest = program.guest(64);
     for part in parts {
         while (guest.ctx.ticks(), guest.ctx.rip) != (part.ticks, part.pc) {
             for access in next_accesses(&guest) {
@@ -122,10 +155,10 @@ fn check_parts(code: &[u8], seed: u64, parts: &[Part]) {
     }
 }
 
-fn check_permitted(code: &[u8], seed: u64, forgets: bool) {
-    let (lines, state, ticks) = stepped(code, seed);
+fn check_permitted(program: Program<'_>, forgets: bool) {
+    let (lines, state, ticks) = stepped(program);
     for max in [64, 1, 3] {
-        let mut guest = guest(with(max), code, seed);
+        let mut guest = program.guest(max);
         let mut permitted = Permitted {
             table: Permissions::new().expect("memory"),
             lines: BTreeMap::new(),
@@ -149,7 +182,8 @@ fn check_permitted(code: &[u8], seed: u64, forgets: bool) {
             }
             stops += 1;
             let all = asked_for(&guest);
-            if forgets && stops % 3 == 0 {
+            // An instruction needs four looks at most.
+            if forgets && stops % 5 == 0 {
                 permitted.clear();
             }
             if !permitted.permit(&all) {
@@ -171,7 +205,7 @@ fn check_permitted(code: &[u8], seed: u64, forgets: bool) {
         }
         *guest.ctx.permissions.get_mut() = 0;
         drop(guest);
-        check_parts(code, seed, &parts);
+        check_parts(program, &parts);
     }
 }
 
@@ -278,8 +312,10 @@ proptest! {
         items in programs(30),
         seed in any::<u64>(),
         forgets in any::<bool>(),
+        lasting in any::<bool>(),
     ) {
-        check_permitted(&build(&items, LOW_CODE, DATA), seed, forgets);
+        let code = &build(&items, LOW_CODE, DATA);
+        check_permitted(Program { code, seed, lasting }, forgets);
     }
 
     #[test]
@@ -287,7 +323,9 @@ proptest! {
         steps in prop::collection::vec(step(), 1..STEPS),
         seed in any::<u64>(),
         forgets in any::<bool>(),
+        lasting in any::<bool>(),
     ) {
-        check_permitted(&assemble(&steps).expect("encodable"), seed, forgets);
+        let code = &assemble(&steps).expect("encodable");
+        check_permitted(Program { code, seed, lasting }, forgets);
     }
 }

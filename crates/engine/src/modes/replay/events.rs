@@ -208,7 +208,13 @@ pub fn pass(task: &mut Task, stop: Stop) -> Result<()> {
         _ => false,
     };
     if quiet {
-        return exits::handle(task, stop).map(|_| ());
+        return match exits::handle(task, stop)? {
+            Flow::Park => Err(diverged(
+                task,
+                "a reading of a clock that is not in the recording",
+            )),
+            _ => Ok(()),
+        };
     }
     let actual = match &stop {
         Stop::Syscall { .. } => Call::at(&task.ctx).to_string(),

@@ -44,7 +44,7 @@ impl Serial {
             return Ok(());
         };
         let wanted = CHECKPOINTS.of(&self.shm).wanted();
-        let settled = task.exact && task.steps == 0;
+        let settled = task.is_at_tick_or_event();
         if !own.lacks(wanted) || !settled || !self.is_describable(task, own) {
             return Ok(());
         }

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use relive_dbt::accesses;
+use relive_dbt::{accesses, fetch};
 use relive_host::call_out::call_out;
 use relive_host::permissions::{self, SIZE, WHOLE, WRITES};
 use relive_host::{GuestAddr, Reg, copy};
@@ -146,14 +146,14 @@ impl Sketch {
             Claimed::Before => {}
             Claimed::AtOnce | Claimed::Rested => {
                 task.got_lines_at = here;
-                // At rest it may have lost what else the instruction needs, and so on for ever.
-                let has_all = whole || matches!(claimed, Claimed::AtOnce);
-                if has_all && !is_asked {
+                if matches!(claimed, Claimed::AtOnce) && !is_asked {
                     return Ok(Flow::Continue);
                 }
             }
         }
-        self.make_one(task, whole)
+        // At rest it may have lost what else the instruction needs, its own bytes too, and so on for ever.
+        let has_lines = whole && !matches!(claimed, Claimed::Rested);
+        self.make_one(task, has_lines)
     }
 
     /// Makes the next instruction, before the task gives anything up. `has_lines`: the instruction's lines are there.
@@ -193,8 +193,18 @@ impl Sketch {
         if self.asked_for().is_none() {
             return Ok(());
         }
-        let lines = lines_of(uses_of_instruction(task)?.into_iter());
-        self.claim(task, &lines, false).map(drop)
+        let mut uses = uses_of_instruction(task)?;
+        loop {
+            let lines = lines_of(uses.iter().copied());
+            if !matches!(self.claim(task, &lines, false)?, Claimed::Rested) {
+                return Ok(());
+            }
+            // Another thread may have changed it meanwhile.
+            let asked_for = std::mem::replace(&mut uses, uses_of_instruction(task)?);
+            if uses == asked_for {
+                return Ok(());
+            }
+        }
     }
 
     /// The task gives up what others ask it for, where it stands.
@@ -209,6 +219,11 @@ impl Sketch {
         let mark = make_mark(task, false)?;
         lines.with(|directory| directory.answer(thread, mark));
         Ok(())
+    }
+
+    /// Notes in front of which instruction the task stands, for a replay that has to come there.
+    pub(super) fn mark_place(&self, task: &mut Task) -> Result<()> {
+        make_mark(task, false).map(drop)
     }
 
     /// The task is about to rest, in the call at hand (`event`) or where it stands: others may take its lines.
@@ -445,10 +460,14 @@ fn uses_of_look(task: &Task) -> Result<(SmallVec<[MemoryUse; 1]>, bool)> {
     Ok((SmallVec::from_elem(looked_at, 1), what & WHOLE != 0))
 }
 
-/// The memory that the next instruction reads and writes.
+/// The memory that the next instruction reads and writes, its own bytes too where they may be written.
 fn uses_of_instruction(task: &Task) -> Result<SmallVec<[MemoryUse; 1]>> {
     let mut memory = task.machine().memory();
-    let all = memory.with_code(true, |_, code| accesses(code, &task.ctx))?;
+    let all = memory.with_code(true, |_, code| {
+        let mut all = accesses(code, &task.ctx);
+        all.extend(fetch(code, task.ctx.rip));
+        all
+    })?;
     tracing::debug!(target: "lines", "{} asks for the lines of {:#x}: {all:x?}", task.id(), task.ctx.rip);
     let all = all.iter().map(|access| MemoryUse {
         at: access.addr,

@@ -200,6 +200,15 @@ fn note_written(task: &mut Task, call: &Call, result: i64) -> Result<()> {
     Ok(())
 }
 
+/// Notes when the task was where it stands, by the last tick.
+fn note_moment(task: &mut Task) -> Result<()> {
+    let ticks = task.ctx.ticks();
+    match &mut task.tape {
+        Tape::Out(tape) => Ok(tape.moment(ticks, false)?),
+        _ => Ok(()),
+    }
+}
+
 /// A call of the task begins.
 fn begin(task: &mut Task) {
     if let Tape::Out(tape) = &mut task.tape {
@@ -257,13 +266,9 @@ impl Turns for Sketch {
     /// A thread that runs for long says now and then when it was where.
     fn end_budget(&self, task: &mut Task) -> Result<Flow> {
         self.shm.need_supervisor()?;
-        let ticks = task.ctx.ticks();
         self.answer(task)?;
-        if task.exact
-            && task.steps == 0
-            && let Tape::Out(tape) = &mut task.tape
-        {
-            tape.moment(ticks, false)?;
+        if task.is_at_tick_or_event() {
+            note_moment(task)?;
         }
         let pauses = self.pauses.as_ref();
         let flow = match pauses.filter(|_| self.company.load(Ordering::Relaxed)) {
@@ -375,7 +380,16 @@ impl Order for Sketch {
         self.permit_next(task)
     }
 
+    /// It may stand there for good, and others have seen what it has done up to there.
     fn stands_still(&self, task: &mut Task, event: bool) -> Result<()> {
+        task.flush_readings()?;
+        match event {
+            true => task.arrived()?,
+            false => note_moment(task)?,
+        }
+        if !event && !task.is_at_tick_or_event() && self.lines.is_none() {
+            self.mark_place(task)?;
+        }
         self.rests(task, event)
     }
 

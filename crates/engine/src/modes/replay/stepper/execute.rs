@@ -1,7 +1,7 @@
 //! Running guest code towards an event: how far, and the meaning of the stop behind it. Must never
 //! consume an event; a stop that consumes one is handed to the stepper as due.
 
-use relive_dbt::Stop;
+use relive_dbt::{InstrOp, Stop};
 use relive_host::context::PLENTY;
 
 use super::process::Stepper;
@@ -165,7 +165,7 @@ impl Stepper {
                 pass(&mut self.task, stop)?;
                 Ok(self.count(stops))
             }
-            Stop::Instr { op, .. } if !instr::logged(op) => {
+            Stop::Instr { op, .. } if !instr::logged(op) || self.has_reading(op) => {
                 let before = hook_state::events();
                 match exits::handle(&mut self.task, stop)? {
                     Flow::Continue if hook_state::events() == before => Ok(self.count(stops)),
@@ -175,6 +175,11 @@ impl Stepper {
             }
             _ => self.event(stops, DueEvent::Stop(stop)),
         }
+    }
+
+    /// Whether an instruction reads a clock of which the tape has a reading: then it is no event.
+    fn has_reading(&self, op: &InstrOp) -> bool {
+        instr::is_reading(op) && self.task.tape.unread().is_some()
     }
 
     /// The engine has executed one instruction, which leaves no event.

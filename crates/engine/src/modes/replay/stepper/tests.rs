@@ -2,13 +2,15 @@
 
 use std::convert::Infallible;
 
-use relive_dbt::Stop;
-use relive_host::Reg;
+use relive_dbt::{InstrOp, Stop};
+use relive_host::{GuestAddr, Reg};
 use relive_trace::{
-    Args, Encoder, Ending, Event, Kind, Manifest, Refs, Syscall, TapeId, Trace, TraceWriter, Writes,
+    Args, Encoder, Ending, Event, Kind, Manifest, Reading, Readings, Refs, Syscall, TapeId, Trace,
+    TraceWriter, Writes,
 };
 use tempfile::TempDir;
 
+use super::execute::{Began, Toward};
 use super::process::Stepper;
 use super::stops::{NoStops, Pace, Stops};
 use crate::failure::Result;
@@ -210,6 +212,35 @@ fn instructions_before_a_position_are_stepped() {
         asked(&mut replayed, End::BehindEvent),
         [Asked::Position, Asked::Happened, Asked::Settled]
     );
+}
+
+#[test]
+fn a_reading_of_a_clock_is_a_step_and_no_event() {
+    let readings = [Reading {
+        source: 0,
+        value: 7,
+        extra: 0,
+    }];
+    let readings = Kind::Readings {
+        full: false,
+        since: 0,
+        readings: Readings::new(&readings),
+    };
+    let mut replayed = replay(&[event(0, readings), getppid(0, false)], 1);
+    let (stepper, toward) = (&mut replayed.stepper, Toward::own(0));
+    stepper.task.tape.outline().expect("it is whole");
+    stepper.steps = Some(2);
+    let began = Began::here(&mut stepper.task, toward).expect("it is as recorded");
+    let stop = Stop::Instr {
+        op: InstrOp::Rdtsc,
+        pc: GuestAddr(0x1000),
+        next: GuestAddr(0x1002),
+    };
+    let why = stepper.ran(&mut NoStops, toward, began, stop);
+    assert_eq!(why.expect("it is as recorded"), None);
+    assert_eq!(stepper.steps, Some(3));
+    let ctx = &stepper.task.ctx;
+    assert_eq!((ctx.reg(Reg::Rax), ctx.rip), (7, 0x1002));
 }
 
 #[test]
