@@ -24,11 +24,6 @@ use crate::{output, traces};
 /// written.
 pub fn execute(args: &SplitArgs) -> Result<EndStatus, Failure> {
     let trace = traces::open_to_replay(args.trace.trace.as_deref())?;
-    if !trace.manifest().recorder.is_serial() {
-        return Err(Failure::unsupported(
-            "a part of a recording whose threads ran at the same time: record it without --mode sketch",
-        ));
-    }
     if traces::is_cut_off(&trace) && args.to.is_none() {
         return Err(Failure::setup(
             "the recording was cut off before its end: say with --to up to where a part of it goes",

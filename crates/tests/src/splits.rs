@@ -20,11 +20,12 @@ const MAY_REFUSE: [&str; 4] = [
 /// A part to split off: process, and its events before beginning and end.
 type Part = (u64, u64, Option<u64>);
 
-/// Splits parts off a recording, whose output is known. `relive` gives the child for some of its arguments.
+/// Splits parts off a recording for a stage of this name; the output of the whole is known. `relive` gives the child for some of its arguments.
 ///
 /// # Errors
 /// The first part that is not right.
 pub fn check(
+    stage: &str,
     trace: &OsString,
     recorded: &Outcome,
     workshop: &Workshop,
@@ -33,7 +34,7 @@ pub fn check(
     let info = relive(vec!["info".into(), "--json".into(), trace.clone()])?.run()?;
     let facts: Value = serde_json::from_slice(&info.stdout).map_err(|e| format!("info: {e}"))?;
     for (n, part) in parts(&facts).into_iter().enumerate() {
-        let folder = workshop.trace_dir(&format!("part-{n}"));
+        let folder = workshop.trace_dir(&format!("{stage}-{n}"));
         one(trace, recorded, part, folder.into(), relive)
             .map_err(|e| format!("part {n}, {part:?}: {e}"))?;
     }

@@ -68,7 +68,7 @@ impl Stage {
             Action::RecordImages | Action::CompareImages | Action::Flight(_)
         ) || matches!(
             (self.action, self.of),
-            (Action::Index, Some("sketch" | "coherence"))
+            (Action::Index | Action::Split, Some("sketch" | "coherence"))
         );
         asked || !long || subject.ends_with("-static")
     }
@@ -88,7 +88,7 @@ const PAIRED: &[(&str, &str)] = &[("RELIVE_PAIRS", "always")];
 const TINY_PAIRED: &[(&str, &str)] = &[TINY[0], PAIRED[0]];
 
 /// All stages in the order in which they run.
-pub const STAGES: [Stage; 25] = [
+pub const STAGES: [Stage; 27] = [
     stage("native", Action::Native, USUAL, None, None),
     stage("run", Action::Run, PAIRED, None, Some(StageGroup::Run)),
     stage("run-tiny", Action::Run, TINY, None, Some(StageGroup::Run)),
@@ -235,6 +235,20 @@ pub const STAGES: [Stage; 25] = [
         Some(StageGroup::Verify),
     ),
     stage(
+        "split-of-sketch",
+        Action::Split,
+        USUAL,
+        Some("sketch"),
+        Some(StageGroup::Verify),
+    ),
+    stage(
+        "split-of-coherence",
+        Action::Split,
+        USUAL,
+        Some("coherence"),
+        Some(StageGroup::Verify),
+    ),
+    stage(
         "flight-of-sketch",
         Action::Flight("sketch"),
         USUAL,
@@ -318,6 +332,8 @@ mod tests {
             "flight",
             "index-of-sketch",
             "index-of-coherence",
+            "split-of-sketch",
+            "split-of-coherence",
             "flight-of-sketch",
             "flight-of-coherence",
         ];

@@ -210,7 +210,7 @@ fn run_stage(
             Ok(spec)
         };
         let trace = workshop.trace_dir(of).into();
-        return splits::check(&trace, recorded, workshop, &relive);
+        return splits::check(stage.name, &trace, recorded, workshop, &relive);
     }
     let made = spec(subject, stage, workshop)?;
     let outcome = made.run()?;

@@ -292,10 +292,24 @@ fn places_that_cannot_be_are_refused_and_leave_nothing() {
         .relive(&["split", "whole", "-o", "part"])
         .refused("cannot be made");
     assert!(sandbox.path("part/kept").exists());
-    sandbox
-        .relive(&["record", "--mode", "sketch", "-o", "drawn", "true"])
-        .ok();
-    sandbox
-        .relive(&["split", "drawn", "-o", "none"])
-        .refused("--mode sketch");
+}
+
+/// The part has the turns that the first replay has found, and no order to find.
+#[test]
+fn a_part_of_a_recording_on_all_cores_is_serial() {
+    for mode in ["sketch", "coherence"] {
+        let sandbox = Sandbox::new();
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/command/travel.c");
+        let program = sandbox.compile(&source, "program");
+        let whole = sandbox.relive(&["record", "--mode", mode, "-o", "whole", text(&program)]);
+        let made = split(&sandbox, &["--from", "60"]);
+        assert_eq!(made["processes"], 1, "{made}");
+        let info = sandbox.relive(&["info", "--json", "part"]).ok();
+        let facts: Value = serde_json::from_str(&info.stdout).unwrap();
+        assert_eq!(facts["recorder"], "serial", "{facts}");
+        sandbox.relive(&["verify", "part"]).ok();
+        let replayed = sandbox.relive(&["replay", "part"]);
+        assert_eq!(replayed.code(), whole.code(), "{replayed:#?}");
+        assert!(whole.stdout.ends_with(&replayed.stdout), "{replayed:#?}");
+    }
 }

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use relive_trace::{
-    BeginTape, Excerpt, ExitStatus, FileStore, ImageHead, ImageSet, IndexWriter, Summary, TapeId,
-    TapeMark, TapePart, Trace, TraceWriter, copy_parts,
+    BeginTape, Excerpt, ExitStatus, FileStore, ImageHead, ImageSet, IndexWriter, Recorder, Summary,
+    TapeId, TapeMark, TapePart, Trace, TraceWriter, copy_parts,
 };
 
 use super::begun_tapes::{self, TapeStarts};
@@ -71,7 +71,12 @@ pub fn make_excerpt(
     let ends = |id: TapeId| cut.as_ref().and_then(|cut| cut.get(&id).copied());
     let parts = begun_tapes::parts(trace, &starts, &marks, &threads.collect(), &ends)?;
     let manifest = trace.manifest();
-    let mut writer = TraceWriter::create(folder, &manifest.of_excerpt()).map_err(Failure::setup)?;
+    let mut own = manifest.of_excerpt();
+    if trace.has_found_turns() {
+        // Its tapes have the turns, as if threads had taken them.
+        (own.recorder, own.sites) = (Recorder::Serial, Vec::new());
+    }
+    let mut writer = TraceWriter::create(folder, &own).map_err(Failure::setup)?;
     let mut images = IndexWriter::create(folder, ImageSet::Begin).map_err(Failure::setup)?;
     excerpt.images = images.number();
     for at in &mut begins {
