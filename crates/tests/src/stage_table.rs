@@ -272,6 +272,15 @@ const SMALL: &[(&str, &str)] = &[("RELIVE_CACHE_BYTES", "131072"), PAIRED[0]];
 pub const RUN_IN_SMALL_CACHE: Stage =
     stage("run-small", Action::Run, SMALL, None, Some(StageGroup::Run));
 
+/// Recorded with all accesses to memory in order, with one-instruction fragments.
+pub const COHERENCE_IN_TINY_FRAGMENTS: Stage = stage(
+    "coherence",
+    Action::Coherence,
+    TINY,
+    None,
+    Some(StageGroup::Record),
+);
+
 /// The stages that `RELIVE_STAGES` names, with those that they need; all of them without it.
 ///
 /// # Errors

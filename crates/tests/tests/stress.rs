@@ -3,7 +3,8 @@
 //! races are recorded, not hidden.
 //!
 //! `RELIVE_STRESS=N` sets the number of recordings (default 3; 50 is the full bar). The racy
-//! counters are recorded 10 times, or 200 times where `RELIVE_STRESS` is 50 or more.
+//! counters are recorded 10 times, or 200 times where `RELIVE_STRESS` is 50 or more. Where it is set, each guest is also
+//! recorded as often with all accesses to memory in order, with large fragments and one-instruction ones by turns.
 
 use libtest_mimic::{Completion, Failed, Trial};
 use relive_tests::case::{Case, guests};
@@ -11,7 +12,9 @@ use relive_tests::child::Outcome;
 use relive_tests::compare::{check_expected, check_same};
 use relive_tests::compile::compile;
 use relive_tests::needs::{Missing, missing};
-use relive_tests::stage_table::{RUN_IN_SMALL_CACHE, STAGES, Stage, selected_by_env};
+use relive_tests::stage_table::{
+    COHERENCE_IN_TINY_FRAGMENTS, RUN_IN_SMALL_CACHE, STAGES, Stage, selected_by_env,
+};
 use relive_tests::stages::{Subject, spec};
 use relive_tests::workshop::Workshop;
 use std::path::Path;
@@ -24,9 +27,31 @@ const TMP: &str = env!("CARGO_TARGET_TMPDIR");
 /// Guests that race on one counter, with four threads and with four processes; each prints
 /// `total T of N`.
 const RACY_GUESTS: [&str; 2] = ["racy_counter", "shared_racy"];
-/// The stages that record, replay and verify: with one thread at a time, and with all accesses to memory in order.
-const IN_TURNS: [&str; 3] = ["record", "replay", "verify"];
-const ON_ALL_CORES: [&str; 3] = ["coherence", "replay-of-coherence", "verify-of-coherence"];
+/// The number of recordings, in the environment.
+const RECORDINGS: &str = "RELIVE_STRESS";
+
+/// The stages that record, replay and verify, for the recording of this number.
+type Stages = fn(usize) -> [&'static Stage; 3];
+
+/// With one thread at a time.
+fn in_turns(_: usize) -> [&'static Stage; 3] {
+    ["record", "replay", "verify"].map(stage)
+}
+
+/// With all accesses to memory in order, every other one with one-instruction fragments.
+fn on_all_cores(n: usize) -> [&'static Stage; 3] {
+    let names = ["coherence", "replay-of-coherence", "verify-of-coherence"];
+    let [large, replay, verify] = names.map(stage);
+    match n % 2 {
+        0 => [large, replay, verify],
+        _ => [&COHERENCE_IN_TINY_FRAGMENTS, replay, verify],
+    }
+}
+
+fn stage(name: &str) -> &'static Stage {
+    let mut all = STAGES.iter();
+    all.find(|stage| stage.name == name).expect("a known stage")
+}
 
 fn main() -> ExitCode {
     let mut args = relive_tests::arguments();
@@ -53,13 +78,13 @@ fn main() -> ExitCode {
                 trials.push(trial(
                     format!("stress::races_are_recorded_on_all_cores::{}", case.name),
                     has_all,
-                    move || races_are_recorded(&case, count, &ON_ALL_CORES),
+                    move || races_are_recorded(&case, count, on_all_cores),
                 ));
             }
             trials.push(trial(
                 format!("stress::races_are_recorded::{}", case.name),
                 has_all,
-                move || races_are_recorded(&case, count, &IN_TURNS),
+                move || races_are_recorded(&case, count, in_turns),
             ));
         }
         if case.name.starts_with("storm_") {
@@ -68,8 +93,15 @@ fn main() -> ExitCode {
             trials.push(trial(name, has_all, move || run_often(&case, recordings)));
         }
         let name = format!("stress::{}", case.name);
+        let is_for_coherence = case.header.as_ref().is_ok_and(|h| h.is_for_coherence());
+        if is_for_coherence && std::env::var_os(RECORDINGS).is_some() {
+            let (name, case) = (format!("{name}::on_all_cores"), case.clone());
+            trials.push(trial(name, has_all, move || {
+                record_often(&case, recordings, on_all_cores)
+            }));
+        }
         trials.push(trial(name, has_all, move || {
-            record_often(&case, recordings)
+            record_often(&case, recordings, in_turns)
         }));
     }
     // One trial at a time: the other core belongs to the busy thread.
@@ -81,7 +113,7 @@ fn main() -> ExitCode {
 }
 
 fn recordings() -> Result<usize, String> {
-    let Ok(text) = std::env::var("RELIVE_STRESS") else {
+    let Ok(text) = std::env::var(RECORDINGS) else {
         return Ok(3);
     };
     let count: usize = text
@@ -131,13 +163,13 @@ impl Load {
     }
 }
 
-fn record_often(case: &Case, count: usize) -> Result<Completion, Failed> {
+fn record_often(case: &Case, count: usize, stages: Stages) -> Result<Completion, Failed> {
     let subject = match subject(case)? {
         Ok(subject) => subject,
         Err(reason) => return Ok(Completion::ignored_with(reason)),
     };
-    for _ in 0..count {
-        record_replay_verify(&subject, &IN_TURNS)?;
+    for n in 0..count {
+        record_replay_verify(&subject, stages(n))?;
     }
     Ok(Completion::Completed)
 }
@@ -160,16 +192,16 @@ fn run_often(case: &Case, count: usize) -> Result<Completion, Failed> {
     Ok(Completion::Completed)
 }
 
-fn races_are_recorded(case: &Case, count: usize, stages: &[&str; 3]) -> Result<Completion, Failed> {
+fn races_are_recorded(case: &Case, count: usize, stages: Stages) -> Result<Completion, Failed> {
     let subject = match subject(case)? {
         Ok(subject) => subject,
         Err(reason) => return Ok(Completion::ignored_with(reason)),
     };
     let mut totals = Vec::new();
     let mut full = 0;
-    for _ in 0..count {
+    for n in 0..count {
         // A replay with another total would differ in its output and fail here.
-        let recorded = record_replay_verify(&subject, stages)?;
+        let recorded = record_replay_verify(&subject, stages(n))?;
         let (total, of) = total_of(&recorded).ok_or_else(|| {
             format!(
                 "no line `total T of N` on stdout of\n  {}",
@@ -222,16 +254,12 @@ fn subject(case: &Case) -> Result<Result<Subject, String>, Failed> {
 
 fn record_replay_verify(
     subject: &Subject,
-    [record, replay, verify]: &[&str; 3],
+    [record, replay, verify]: [&Stage; 3],
 ) -> Result<Outcome, String> {
     let workshop = Workshop::open(&Path::new(TMP).join("work"), &subject.name)?;
-    let run = |name: &str| {
-        let stage: &Stage = STAGES
-            .iter()
-            .find(|stage| stage.name == name)
-            .expect("a known stage");
+    let run = |stage: &Stage| {
         let outcome = spec(subject, stage, &workshop).and_then(|spec| spec.run());
-        outcome.map_err(|e| format!("stage {name}: {e}"))
+        outcome.map_err(|e| format!("stage {}: {e}", stage.name))
     };
     let recorded = run(record)?;
     check_expected(&subject.header, &recorded, true)?;

@@ -127,6 +127,13 @@ fn is_sealed(fd: i32) -> bool {
     seals.is_some_and(|seals| seals.intersects(SealFlags::WRITE | SealFlags::FUTURE_WRITE))
 }
 
+/// Whether a file that was changed last at this second since 1970 is taken to stay as it is.
+pub fn is_settled(changed: i64) -> bool {
+    const LONG: i64 = 60 * 60;
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime).tv_sec;
+    now.saturating_sub(changed) > LONG
+}
+
 /// A number for a file, from device, inode and time of birth; never 0. A file system may give the inode
 /// of a removed file to the next one (ext4 does so at once), which is not the same file: the records of
 /// a file's users and writers outlive the file. Where files have no time of birth (statx(2)), device

@@ -79,7 +79,8 @@ pub fn linearise(trace: &Path, watcher: &mut dyn FnMut(Linearising)) -> Result<u
 fn with_attempts(first: &Failure, attempts: u32) -> Failure {
     match first.class() {
         FailureClass::Divergence => Failure::divergence(format!(
-            "{}\n  none of the {attempts} orders that were tried agrees with the recording",
+            "{}\n  none of the {attempts} orders that were tried agrees with the recording: `relive explore` searches on; \
+             a recording with --mode coherence has all of the order, and needs no search",
             first.text()
         )),
         _ => first.clone(),

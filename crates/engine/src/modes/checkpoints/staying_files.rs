@@ -3,18 +3,15 @@
 //! then. Must never take a file for one that stays if a recorded process has written to it.
 
 use std::fs::metadata;
+use std::os::linux::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use crate::file_table::{FileTable, Stamp};
-use crate::kernel::mapped::identity;
+use crate::kernel::mapped::{identity, is_settled};
 use crate::sharing::users::USERS;
 use crate::shm::Shm;
 use crate::space::Region;
 use crate::task::Task;
-
-/// A file that has not changed for so long is taken to stay as it is.
-const LONG: Duration = Duration::from_secs(60 * 60);
 
 /// A map of a file that stays.
 pub struct StayingFile {
@@ -34,8 +31,8 @@ impl StayingFile {
             return None;
         }
         let meta = metadata(path).ok()?;
-        let changed = meta.modified().ok()?.elapsed().ok()?;
-        (identity(&meta) == region.inode && changed >= LONG).then(|| Self {
+        let is_one = identity(&meta) == region.inode && is_settled(meta.st_mtime());
+        is_one.then(|| Self {
             start: region.start,
             bytes: region.end - region.start,
             path: path.to_owned(),

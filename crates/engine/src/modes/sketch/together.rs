@@ -10,6 +10,7 @@ use crate::call::Call;
 use crate::descriptor;
 use crate::failure::{Failure, Result};
 use crate::ids;
+use crate::kernel::mapped::is_settled;
 use crate::mode::Order;
 use crate::modes::serial::Serial;
 use crate::sharing::changes::CHANGES;
@@ -90,13 +91,11 @@ impl Sketch {
     /// Whether a file that the call is about to map for reading is taken to stay as it is: it has been the same for
     /// long. Only where the guess is wrong, a later writer of it is refused.
     pub(super) fn stays(call: &Call) -> bool {
-        const LONG: i64 = 60 * 60;
         let mapped = i64::from(call.nr) == libc::SYS_mmap;
         let file = mapped
             .then(|| descriptor::status(call.arg(4) as i32))
             .flatten();
-        let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime).tv_sec;
-        file.is_some_and(|file| now - file.st_mtime > LONG)
+        file.is_some_and(|file| is_settled(file.st_mtime))
     }
 
     /// Notes that process `process` reads a file through a map, and cannot be asked to take turns. Others that
