@@ -1,5 +1,5 @@
 #!/bin/bash
-# relive: needs-tool=python3 output=free
+# relive: coherence=yes needs-tool=python3 output=free
 # Threads, a queue, random numbers, hashes with a random seed, time, subprocesses and files.
 set -euo pipefail
 python3 -I - <<'PYTHON'

@@ -1,5 +1,5 @@
 #!/bin/bash
-# relive: needs-tool=xz timeout=60
+# relive: coherence=yes needs-tool=xz timeout=60
 # Two compressing threads; the result is the same in every schedule.
 set -euo pipefail
 seq 1 150000 > numbers
