@@ -315,9 +315,9 @@ mod tests {
         assert_eq!(count("index=no"), 10);
         assert_eq!(count("modes=run,record"), 6);
         assert_eq!(count("refused=x"), 7);
-        assert_eq!(count("threads=yes"), 19);
-        assert_eq!(count("sketch=yes"), 25);
-        assert_eq!(count("sketch=yes coherence=no"), 20);
+        assert_eq!(count("threads=yes"), 20);
+        assert_eq!(count("sketch=yes"), 27);
+        assert_eq!(count("sketch=yes coherence=no"), 21);
         assert_eq!(count("sketch=yes refused=x refused-in=sketch"), 18);
     }
 

@@ -72,7 +72,13 @@ impl Task {
                 // It came here from the last safe point by an unknown number of steps.
                 self.inexact();
             }
-            if self.grows()? {
+            let marks = self.ctx.marks;
+            let grows = self.grows()?;
+            if self.ctx.marks != marks && self.holder.is_some() {
+                // It stood aside for others meanwhile.
+                return Ok(self.without_lines());
+            }
+            if grows {
                 stop = self.enter_again(step, true)?;
                 continue;
             }
@@ -95,7 +101,7 @@ impl Task {
     fn grows(&mut self) -> Result<bool> {
         let info = &self.ctx.fault.siginfo;
         let addr = fault_addr(info);
-        if signo(info) != libc::SIGSEGV {
+        if signo(info) != libc::SIGSEGV || self.machine().memory().space.at(addr).is_some() {
             return Ok(false);
         }
         let disturbs = self.may_change(&self.machine().memory(), addr, addr.saturating_add(1));
@@ -117,6 +123,15 @@ impl Task {
         (signo(info) == libc::SIGSEGV && guarded).then_some(addr)
     }
 
+    /// The stop of a thread that stood still, so that others may have taken the lines of the next instruction, and that is
+    /// about to step it: a step looks at no permission.
+    #[cold]
+    fn without_lines(&mut self) -> Stop {
+        self.ctx.permit_what = 0;
+        let pc = GuestAddr(self.ctx.rip);
+        Stop::Permission { pc }
+    }
+
     /// [`Task::enter`] where speed does not matter.
     #[inline(never)]
     fn enter_again(&mut self, step: bool, guard: bool) -> Result<Stop> {
@@ -130,11 +145,8 @@ impl Task {
         }
         let stood_aside = self.enter_guest()?;
         if step && stood_aside && self.holder.is_some() {
-            // A step looks at no permission, and others may have taken its lines.
             self.leave_guest();
-            self.ctx.permit_what = 0;
-            let pc = GuestAddr(self.ctx.rip);
-            return Ok(Stop::Permission { pc });
+            return Ok(self.without_lines());
         }
         let stop = self.translated(step, guard);
         self.leave_guest();
