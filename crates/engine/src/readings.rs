@@ -180,10 +180,10 @@ impl Batch {
         self.entries.len() - self.taken
     }
 
-    /// These readings come next, behind those of the batch that have not been settled. The first of them was made at tick
-    /// `first`.
-    pub fn load(&mut self, readings: &Readings<'_>, first: u64) {
-        if self.settled == self.entries.len() {
+    /// These readings come next, behind those of the batch that are left; or with `settles` behind those that are not
+    /// settled. The first of them was made at tick `first`.
+    pub fn load(&mut self, readings: &Readings<'_>, first: u64, settles: bool) {
+        if self.left() == 0 && !(settles && self.settled < self.taken) {
             self.entries.clear();
             (self.taken, self.settled, self.first) = (0, 0, first);
         }
@@ -335,7 +335,7 @@ mod tests {
             panic!("readings are kept")
         };
         let mut batch = Batch::default();
-        batch.load(&readings, 100);
+        batch.load(&readings, 100, false);
         for e in all {
             assert_eq!(batch.take(e.source, 100).ok(), Some(e));
         }
@@ -352,7 +352,7 @@ mod tests {
         assert_eq!(kept.count(), 4);
         let mut batch = Batch::default();
         if let Some(Kind::Readings { readings, .. }) = kept.take(12, false) {
-            batch.load(&readings, 7);
+            batch.load(&readings, 7, false);
         }
         assert!(batch.pass(3) && batch.left() == 1);
         let last = batch.take(TSC as u32, 12).map(|entry| entry.value);
@@ -370,7 +370,7 @@ mod tests {
         for tick in [5, 8] {
             kept.push(entry(TSC as u32, tick, 0), tick);
             if let Some(Kind::Readings { readings, .. }) = kept.take(tick, false) {
-                batch.load(&readings, tick);
+                batch.load(&readings, tick, true);
             }
         }
         for tick in [5, 8] {
@@ -382,12 +382,28 @@ mod tests {
     }
 
     #[test]
+    fn readings_that_nobody_settles_are_kept_no_longer_than_they_are_needed() {
+        let (mut kept, mut batch) = (Kept::default(), Batch::default());
+        for (settles, together) in [(false, 1), (true, 2)] {
+            for tick in [5, 8] {
+                kept.push(entry(TSC as u32, tick, 0), tick);
+                if let Some(Kind::Readings { readings, .. }) = kept.take(tick, false) {
+                    batch.load(&readings, tick, settles);
+                }
+                assert!(batch.take(TSC as u32, tick).is_ok());
+            }
+            assert_eq!(batch.capture().entries.len(), together);
+            batch.settle(9);
+        }
+    }
+
+    #[test]
     fn another_clock_or_another_tick_does_not_fit() {
         let mut kept = Kept::default();
         kept.push(entry(TSC as u32, 1, 0), 7);
         let mut batch = Batch::default();
         if let Some(Kind::Readings { readings, .. }) = kept.take(9, true) {
-            batch.load(&readings, 7);
+            batch.load(&readings, 7, false);
         }
         assert!(matches!(batch.take(1, 7), Err(Misfit::Other(_))));
         assert!(matches!(batch.take(0, 8), Err(Misfit::Other(_))));

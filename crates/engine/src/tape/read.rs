@@ -240,7 +240,7 @@ impl TapeIn {
             return Ok(false);
         };
         let first = event.ticks.wrapping_sub(since);
-        self.readings.load(&readings, first);
+        self.readings.load(&readings, first, self.exact.is_some());
         if !self.readings.pass(std::mem::take(&mut self.made)) {
             return Err(Failure::setup(
                 "the trace is damaged: fewer readings of clocks than had been made",
