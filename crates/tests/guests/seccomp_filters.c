@@ -87,7 +87,7 @@ static void executes(void) {
 static int go;
 
 static void *other(void *unused) {
-    while (!__atomic_load_n(&go, __ATOMIC_ACQUIRE)) usleep(100);
+    while (__atomic_fetch_add(&go, 0, __ATOMIC_SEQ_CST) == 0) usleep(100);
     CHECK(syscall(SYS_getppid) == -1 && errno == ENOMSG);
     return unused;
 }
@@ -96,7 +96,7 @@ static void for_all(void) {
     pthread_t thread;
     CHECK0(pthread_create(&thread, NULL, other, NULL));
     CHECK(set(SECCOMP_FILTER_FLAG_TSYNC, SYS_getppid, SECCOMP_RET_ERRNO | ENOMSG) == 0);
-    __atomic_store_n(&go, 1, __ATOMIC_RELEASE);
+    __atomic_fetch_add(&go, 1, __ATOMIC_SEQ_CST);
     CHECK0(pthread_join(thread, NULL));
 }
 
