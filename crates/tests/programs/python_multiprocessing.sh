@@ -1,5 +1,5 @@
 #!/bin/bash
-# relive: coherence=yes needs-tool=python3 timeout=120
+# relive: needs-tool=python3 timeout=120
 # Python's multiprocessing by fork and by spawn: values, arrays, locks, queues, pools, shared
 # memory blocks, a manager's condition: all that its processes share.
 set -euo pipefail
