@@ -135,6 +135,11 @@ pub fn accesses(code: &dyn Code, ctx: &Context) -> Vec<Access> {
 /// The bytes of the instruction at `pc` as an access that reads them, where the program may write to them without a call.
 #[must_use]
 pub fn fetch(code: &dyn Code, pc: u64) -> Option<Access> {
+    /// Bytes of the longest instruction: mostly all of them last, and nothing need be decoded.
+    const LONGEST: u64 = 15;
+    if !is_written(code, pc, pc.wrapping_add(LONGEST)) {
+        return None;
+    }
     let mut insn = Insn::new();
     let decoded = insn.decode(&mut Window::new(code), pc);
     let is_one = matches!(decoded, Decoded::Insn) && is_written(code, pc, insn.next());

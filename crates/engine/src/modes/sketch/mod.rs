@@ -383,12 +383,14 @@ impl Order for Sketch {
     /// It may stand there for good, and others have seen what it has done up to there.
     fn stands_still(&self, task: &mut Task, event: bool) -> Result<()> {
         task.flush_readings()?;
-        match event {
-            true => task.arrived()?,
-            false => note_moment(task)?,
-        }
-        if !event && !task.is_at_tick_or_event() && self.lines.is_none() {
-            self.mark_place(task)?;
+        if event {
+            task.arrived()?;
+        } else {
+            note_moment(task)?;
+            // With lines the mark at which it rests names the place.
+            if self.lines.is_none() && !task.is_at_tick_or_event() {
+                self.mark_place(task)?;
+            }
         }
         self.rests(task, event)
     }
