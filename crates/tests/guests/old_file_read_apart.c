@@ -1,6 +1,5 @@
-// relive: sketch=yes refused-in=sketch refused="the threads of which run together"
-// A process maps a file that has been the same for hours for reading, and so goes on beside all others; another one is
-// about to change that file.
+// relive: threads=yes sketch=yes parallel=refused
+// A process maps a file that has been the same for hours for reading, alone with it; another one changes that file.
 #include "check.h"
 #include <fcntl.h>
 #include <sys/mman.h>

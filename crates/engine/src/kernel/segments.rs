@@ -18,6 +18,8 @@ use crate::failure::{Failure, Result, answered};
 use crate::memfd;
 use crate::memory::Source;
 use crate::memory::content::{ContentName, ContentRequest, Opened};
+use crate::mode::FileUse;
+use crate::sharing::changes::FileRange;
 use crate::space::{self, Region, RegionTraits, pages};
 use crate::task::Task;
 
@@ -122,8 +124,16 @@ impl Operation for Attach {
         };
         let identity = IDENTITY | u64::from(plan.id as u32);
         let name = format!("/SYSV{:08x}", plan.id);
-        let order = task.mode().order();
-        order.acquire_file(task, call, identity, plan.writes(), &name)?;
+        let used = FileUse {
+            part: FileRange {
+                file: identity,
+                start: 0,
+                end: len,
+            },
+            writes: plan.writes(),
+            name: &name,
+        };
+        task.mode().order().acquire_file(task, call, &used)?;
         let memory = plan.held.lock(task.machine());
         let Ok(start) = choose(&mut memory.space, addr, len, how, false) else {
             // The kernel never replaces a map there: its errno is EINVAL.

@@ -24,7 +24,7 @@ mod turns;
 pub use contents::Contents;
 pub use host::Host;
 pub use lives::{HandedOn, Lives};
-pub use order::{Order, PrecedingOp};
+pub use order::{FileUse, Order, PrecedingOp};
 pub use outcomes::{Begun, Outcomes, Reading};
 pub use signals::Signals;
 pub use turns::Turns;

@@ -4,11 +4,23 @@ use crate::call::Call;
 use crate::call::reply::Reply;
 use crate::failure::Result;
 use crate::flow::Flow;
+use crate::sharing::changes::FileRange;
 use crate::task::Task;
 
 /// The operation of another thread that one follows: the thread, by its index in the process, and the number of its
 /// operation.
 pub type PrecedingOp = (u32, u64);
+
+/// A shared map of a file that is about to be made.
+#[derive(Clone, Copy, Debug)]
+pub struct FileUse<'a> {
+    /// The part that it shows.
+    pub part: FileRange,
+    /// The process may write to the file through it.
+    pub writes: bool,
+    /// The file's name, for messages.
+    pub name: &'a str,
+}
 
 /// The order of changes to objects that processes share and that a replay computes again.
 pub trait Order: Sync {
@@ -119,19 +131,19 @@ pub trait Order: Sync {
         Ok(false)
     }
 
-    /// The caller is about to map the file `file` (an identity) shared; `writes`: it may write to it.
-    /// Afterwards no other process changes its content before the call is over.
+    /// The caller is about to map a file shared. Afterwards no other process changes its content before the call is over.
     ///
     /// # Errors
     /// An unsupported operation.
-    fn acquire_file(
-        &self,
-        _task: &mut Task,
-        _call: &Call,
-        _file: u64,
-        _writes: bool,
-        _name: &str,
-    ) -> Result<()> {
+    fn acquire_file(&self, _task: &mut Task, _call: &Call, _used: &FileUse<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    /// The call at hand is about to show shared memory at a second address.
+    ///
+    /// # Errors
+    /// An unsupported operation.
+    fn shows_twice(&self, _task: &mut Task) -> Result<()> {
         Ok(())
     }
 

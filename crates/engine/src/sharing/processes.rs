@@ -1,5 +1,13 @@
 //! The processes of a tree as they see each other, by index in the recording: whether they
 //! share memory, and how many turns they have had. Lies in the shared memory.
+//!
+//! One that maps shared files alone can be *asked* to become a member of the group. While a thread of it is awake, one
+//! that is awake answers; else whoever asks answers for it. A thread that falls asleep looks for a question behind what it
+//! says, and so does one that wakes up; whoever asks looks for threads that are awake behind its question: one of the two
+//! sees the other.
+
+#[cfg(test)]
+mod question_model;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -16,18 +24,14 @@ pub const MAX: usize = 65536;
 pub mod standing {
     /// It maps nothing that another process could write, or has ended.
     pub const PRIVATE: u32 = 0;
-    /// It maps shared files alone; none of its threads runs.
-    pub const IDLE: u32 = 1;
-    /// It maps shared files alone, and a thread runs.
-    pub const RUNNING: u32 = 2;
-    /// As `RUNNING`; another process waits for it to become a member.
-    pub const ASKED: u32 = 3;
+    /// It maps shared files, and no other process could see them change.
+    pub const ALONE: u32 = 1;
+    /// As `ALONE`; another process waits for it to become a member.
+    pub const ASKED: u32 = 2;
     /// Member of the group: it runs with the group's baton only.
-    pub const MEMBER: u32 = 4;
+    pub const MEMBER: u32 = 3;
     /// Has become a member, and not had the group's baton yet.
-    pub const JOINING: u32 = 5;
-    /// It maps shared files that no process can write, and its threads run together: it cannot be asked.
-    pub const APART: u32 = 6;
+    pub const JOINING: u32 = 4;
 }
 
 /// One process.
@@ -35,6 +39,9 @@ pub mod standing {
 pub struct ProcessSlot {
     /// See [`standing`].
     pub standing: AtomicU32,
+    /// Recording: how many of its threads do not sleep. Where they have turns: whether one runs, while it maps shared files
+    /// alone.
+    awake: AtomicU32,
     /// Its kernel pid; 0 before it is known.
     pub pid: AtomicU32,
     /// Recording: turns on its schedule tape. Replay: turns of it that are over.
@@ -115,43 +122,88 @@ impl ProcessSlot {
     }
 
     fn change(&self, from: u32, to: u32) -> bool {
-        let (ok, fail) = (Ordering::AcqRel, Ordering::Acquire);
+        let (ok, fail) = (Ordering::SeqCst, Ordering::SeqCst);
         self.standing.compare_exchange(from, to, ok, fail).is_ok()
     }
 
-    /// The owner's thread begins to run. `true`: as a member, with the group's baton only.
+    /// The owner, whose threads have turns, is about to map a shared file: it can be asked from here on.
+    pub fn can_be_asked(&self) {
+        self.awake.store(1, Ordering::SeqCst);
+        self.become_one(standing::ALONE);
+    }
+
+    /// The owner's thread begins a turn. `true`: as a member, with the group's baton only.
     pub fn begin(&self) -> bool {
-        loop {
-            match self.standing.load(Ordering::Acquire) {
-                standing::IDLE if self.change(standing::IDLE, standing::RUNNING) => return false,
-                standing::IDLE => {}
-                standing::MEMBER | standing::JOINING => return true,
-                _ => return false,
-            }
+        match self.standing.load(Ordering::Acquire) {
+            standing::PRIVATE => return false,
+            standing::MEMBER => return true,
+            _ => self.awake.store(1, Ordering::SeqCst),
+        }
+        self.is_to_join() && {
+            self.answer();
+            true
         }
     }
 
-    /// The owner's thread stops running. `true`: it has done so as a member.
+    /// The owner's thread ends its turn. `true`: it has had it as a member.
     pub fn pause(&self) -> bool {
-        loop {
-            match self.standing.load(Ordering::Acquire) {
-                standing::RUNNING if self.change(standing::RUNNING, standing::IDLE) => {
-                    return false;
-                }
-                standing::RUNNING => {}
-                standing::ASKED => {
-                    self.become_one(standing::JOINING);
-                    return false;
-                }
-                standing::MEMBER => return true,
-                _ => return false,
-            }
+        match self.standing.load(Ordering::Acquire) {
+            standing::PRIVATE => return false,
+            standing::MEMBER => return true,
+            _ => self.awake.store(0, Ordering::SeqCst),
+        }
+        self.answer_if_asleep();
+        false
+    }
+
+    /// So many threads of the owner, which run together, are there, and all of them are awake.
+    pub fn have_woken(&self, threads: u32) {
+        self.awake.store(threads, Ordering::SeqCst);
+    }
+
+    /// Another thread of the owner, whose threads run together, is there or has woken up. `true`: the process has been
+    /// asked, and becomes a member before the thread goes on.
+    pub fn wakes(&self) -> bool {
+        self.awake.fetch_add(1, Ordering::SeqCst);
+        self.is_to_join()
+    }
+
+    /// Such a thread is about to sleep, or has ended: it does nothing more that others could see.
+    pub fn falls_asleep(&self) {
+        if self.awake.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.answer_if_asleep();
+        }
+    }
+
+    /// The process becomes a member, if it has been asked and none of its threads is awake: one that wakes up from here on
+    /// sees the question.
+    fn answer_if_asleep(&self) -> bool {
+        let asked = self.standing.load(Ordering::SeqCst) == standing::ASKED;
+        let answers = asked && self.awake.load(Ordering::SeqCst) == 0;
+        if answers {
+            self.answer();
+        }
+        answers
+    }
+
+    /// Whether the owner, which is no member, has been asked.
+    #[must_use]
+    pub fn is_to_join(&self) -> bool {
+        let standing = self.standing.load(Ordering::SeqCst);
+        matches!(standing, standing::ASKED | standing::JOINING)
+    }
+
+    /// The process becomes a member, if it has been asked.
+    pub fn answer(&self) {
+        let asked = self.standing.load(Ordering::SeqCst) == standing::ASKED;
+        if asked && self.change(standing::ASKED, standing::JOINING) {
+            sys::futex_wake(&self.standing, u32::MAX >> 1);
         }
     }
 
     /// The owner changes its own standing; returns the former one.
     pub fn become_one(&self, to: u32) -> u32 {
-        let before = self.standing.swap(to, Ordering::AcqRel);
+        let before = self.standing.swap(to, Ordering::SeqCst);
         if before == standing::ASKED {
             sys::futex_wake(&self.standing, u32::MAX >> 1);
         }
@@ -179,10 +231,11 @@ impl ProcessSlot {
         }
         loop {
             match self.standing.load(Ordering::Acquire) {
-                standing::IDLE if self.change(standing::IDLE, standing::JOINING) => return turn(),
-                standing::IDLE => {}
-                standing::RUNNING if !self.change(standing::RUNNING, standing::ASKED) => {}
-                standing::RUNNING | standing::ASKED => {
+                standing::ALONE => {
+                    self.change(standing::ALONE, standing::ASKED);
+                }
+                standing::ASKED if self.answer_if_asleep() => {}
+                standing::ASKED => {
                     sys::futex_wait(&self.standing, standing::ASKED, Some(50));
                     if is_dead() {
                         return Some(None);
@@ -199,12 +252,6 @@ impl ProcessSlot {
     #[must_use]
     pub fn is_private(&self) -> bool {
         self.standing.load(Ordering::Acquire) == standing::PRIVATE
-    }
-
-    /// Whether its threads run together, so that it cannot be asked.
-    #[must_use]
-    pub fn is_apart(&self) -> bool {
-        self.standing.load(Ordering::Acquire) == standing::APART && self.may_share()
     }
 
     /// Whether it is a member of the group.
@@ -266,6 +313,7 @@ mod tests {
         let word = || AtomicU32::new(0);
         ProcessSlot {
             standing: word(),
+            awake: word(),
             pid: AtomicU32::new(std::process::id()),
             turns: word(),
             left: word(),
@@ -284,7 +332,7 @@ mod tests {
     #[test]
     fn one_that_runs_becomes_a_member_when_it_pauses() {
         let s = slot();
-        s.become_one(standing::RUNNING);
+        s.can_be_asked();
         std::thread::scope(|scope| {
             let asking = scope.spawn(|| s.ask());
             while s.standing.load(Ordering::Acquire) != standing::ASKED {
@@ -299,10 +347,30 @@ mod tests {
     #[test]
     fn one_that_sleeps_becomes_a_member_at_once() {
         let s = slot();
-        s.become_one(standing::RUNNING);
+        s.can_be_asked();
         assert!(!s.pause());
         assert_eq!(s.ask(), Some(Some(0)));
         assert!(s.begin());
+    }
+
+    #[test]
+    fn the_last_of_several_threads_that_falls_asleep_answers() {
+        let s = slot();
+        s.have_woken(2);
+        s.become_one(standing::ALONE);
+        std::thread::scope(|scope| {
+            let asking = scope.spawn(|| s.ask());
+            while s.standing.load(Ordering::Acquire) != standing::ASKED {
+                std::thread::yield_now();
+            }
+            s.falls_asleep();
+            assert!(s.wakes(), "it may not go on as if nobody had asked");
+            s.falls_asleep();
+            assert!(!asking.is_finished(), "one is awake");
+            s.falls_asleep();
+            asking.join().expect("the asker goes on");
+        });
+        assert!(s.wakes());
     }
 
     #[test]

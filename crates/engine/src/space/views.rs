@@ -79,6 +79,25 @@ impl AddressSpace {
         files.map(part).collect()
     }
 
+    /// Whether a part of a file is mapped shared that the process could then see change at another address; `writes`: it
+    /// may write to the file there.
+    #[must_use]
+    pub fn would_show_twice(&self, part: FileRange, writes: bool) -> bool {
+        let object = Some(MappedObject::File(part.file));
+        self.iter().any(|r| {
+            let meets = r.offset < part.end && part.start < r.offset + (r.end - r.start);
+            r.object() == object && meets && (writes || r.common)
+        })
+    }
+
+    /// Whether a map that mremap(2) makes so much longer, from this place on, shows what another one shows already.
+    #[must_use]
+    pub fn would_grow_into_another(&self, region: &Region, end: u64, more: u64) -> bool {
+        let at = region.offset + (end - region.start);
+        let object = region.object();
+        object.is_some_and(|object| self.showing(object, at, more).next().is_some())
+    }
+
     /// Whether a file is mapped shared.
     #[must_use]
     pub fn shares_file(&self, inode: u64) -> bool {

@@ -17,8 +17,8 @@ use crate::flow::Flow;
 use crate::memory::Source;
 use crate::memory::content::{Content, ContentRequest, KeptContent};
 use crate::mode::{
-    Begun, Contents, HandedOn, Host, Lives, Mode, ModeTraits, Order, Outcomes, Reading, Signals,
-    Turns,
+    Begun, Contents, FileUse, HandedOn, Host, Lives, Mode, ModeTraits, Order, Outcomes, Reading,
+    Signals, Turns,
 };
 use crate::registry::Registry;
 use crate::shm::{Logged, Shm};
@@ -334,8 +334,8 @@ impl Lives for Fake {
 }
 
 impl Order for Fake {
-    fn acquire_file(&self, _: &mut Task, _: &Call, file: u64, writes: bool, _: &str) -> Result<()> {
-        self.note(ModeQuery::Acquires(file, writes));
+    fn acquire_file(&self, _: &mut Task, _: &Call, used: &FileUse<'_>) -> Result<()> {
+        self.note(ModeQuery::Acquires(used.part.file, used.writes));
         Ok(())
     }
 }

@@ -17,7 +17,9 @@ use crate::machine::Machine;
 use crate::map_names::unnamed;
 use crate::memory::Source;
 use crate::memory::content::{ContentName, ContentRequest, KeptContent, Opened};
+use crate::mode::FileUse;
 use crate::remarks::{self, Remark};
+use crate::sharing::changes::FileRange;
 use crate::space::{self, Region, RegionTraits, pages};
 use crate::task::Task;
 
@@ -216,8 +218,16 @@ impl Operation for Map {
         }
         let low = plan.is_low(call, file.as_ref());
         if let (Some(f), true) = (&file, plan.is_shared()) {
-            let order = task.mode().order();
-            order.acquire_file(task, call, f.inode, f.writable, f.name())?;
+            let used = FileUse {
+                part: FileRange {
+                    file: f.inode,
+                    start: plan.offset,
+                    end: plan.offset.saturating_add(plan.len),
+                },
+                writes: f.writable,
+                name: f.name(),
+            };
+            task.mode().order().acquire_file(task, call, &used)?;
         }
         let (shown, opened) = match &file {
             None => (None, None),

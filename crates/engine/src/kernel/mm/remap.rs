@@ -104,6 +104,20 @@ impl RemapPlan {
         Ok(region)
     }
 
+    /// Whether shared memory gets a second address.
+    fn shows_twice(&self, memory: &Memory) -> bool {
+        let Ok(region) = self.region(memory) else {
+            return false;
+        };
+        let more = self.new_len.saturating_sub(self.old_len);
+        let grows = || {
+            memory
+                .space
+                .would_grow_into_another(&region, self.old_end(), more)
+        };
+        region.can_show_twice() && (self.copies() || self.keeps() || grows())
+    }
+
     /// Chooses the place of the changed map.
     ///
     /// # Errors
@@ -199,6 +213,12 @@ impl Operation for Remap {
     fn perform(task: &mut Task, _: &Call, plan: &mut RemapPlan) -> Result<i64> {
         if plan.is_fixed() && !plan.may_move() {
             return Ok(-i64::from(libc::EINVAL));
+        }
+        let memory = task.machine().memory();
+        let shows_twice = plan.shows_twice(&memory);
+        drop(memory);
+        if shows_twice {
+            task.mode().order().shows_twice(task)?;
         }
         let place = plan.place(task);
         Ok(place.map_or_else(|e| -i64::from(e), |at| at as i64))

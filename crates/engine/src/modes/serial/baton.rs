@@ -129,6 +129,11 @@ impl Baton {
         self.process.store(process, Ordering::Relaxed);
     }
 
+    /// No thread holds it: the first one that comes takes it.
+    pub fn lies_free(&self) {
+        self.lock().holder = None;
+    }
+
     /// Another policy chooses from here on.
     pub fn follow(&self, policy: Box<dyn Policy>) {
         self.lock().policy = policy;

@@ -44,7 +44,8 @@ use crate::flow::Flow;
 use crate::kernel::syscall_event;
 use crate::memory::content::{Content, ContentRequest};
 use crate::mode::{
-    Begun, Contents, HandedOn, Host, Mode, ModeTraits, Order, Outcomes, Reading, Signals, Turns,
+    Begun, Contents, FileUse, HandedOn, Host, Mode, ModeTraits, Order, Outcomes, Reading, Signals,
+    Turns,
 };
 use crate::sharing::processes::PROCESSES;
 use crate::shm::{Logged, Shm};
@@ -322,15 +323,8 @@ impl Contents for Serial {
 }
 
 impl Order for Serial {
-    fn acquire_file(
-        &self,
-        task: &mut Task,
-        call: &Call,
-        file: u64,
-        writes: bool,
-        name: &str,
-    ) -> Result<()> {
-        self.claim(task, call, file, writes, name)
+    fn acquire_file(&self, task: &mut Task, call: &Call, used: &FileUse<'_>) -> Result<()> {
+        self.claim(task, call, used)
     }
 
     fn release_files(&self, task: &Task) {

@@ -7,6 +7,7 @@ use crate::failure::{Failure, Result};
 use crate::image_stream::CHECKPOINTS;
 use crate::kernel::enter::enter_kernel;
 use crate::kernel::refuse::unsupported;
+use crate::mode::FileUse;
 use crate::sharing::changes::CHANGES;
 use crate::sharing::processes::{PROCESSES, ProcessSlot};
 use crate::sharing::users::USERS;
@@ -77,11 +78,6 @@ impl Owed {
         }
         let member = serial.baton.is_member();
         for (other, slot) in slots {
-            if slot.is_apart() {
-                return Err(Failure::unsupported(format!(
-                    "a file is about to be changed that process {other} of the recording maps, the threads of which run together: --mode sketch does not order that; record without it"
-                )));
-            }
             // The group's order is that of all its members.
             if let Some(turn) = (!(member && slot.is_member()))
                 .then(|| slot.ask())
@@ -129,20 +125,14 @@ impl Serial {
         owed.settle(self, task)
     }
 
-    /// A process is about to map `file` (an identity) shared. Processes that will see each
+    /// A process is about to map a file shared. Processes that will see each
     /// other's writes become members of the group first; afterwards the caller holds the baton
     /// of all of them, so that the content it finds is the one of this moment.
     ///
     /// # Errors
     /// Too many processes, or too many files.
-    pub(super) fn claim(
-        &self,
-        task: &mut Task,
-        call: &Call,
-        file: u64,
-        writes: bool,
-        name: &str,
-    ) -> Result<()> {
+    pub(super) fn claim(&self, task: &mut Task, call: &Call, used: &FileUse<'_>) -> Result<()> {
+        let file = used.part.file;
         self.baton.meet()?;
         self.new_slice(task);
         // If it comes to nothing, the claim goes with the call.
@@ -153,11 +143,11 @@ impl Serial {
             let Some(others) =
                 USERS
                     .of(&self.shm)
-                    .claim(PROCESSES.of(&self.shm), file, process, writes)
+                    .claim(PROCESSES.of(&self.shm), file, process, used.writes)
             else {
                 return Err(unsupported(
                     call,
-                    &format!("{name} is one shared file too many"),
+                    &format!("{} is one shared file too many", used.name),
                 ));
             };
             // A process that forks while it is asked has a child that maps the file too.
@@ -178,6 +168,14 @@ impl Serial {
                 USERS.of(&self.shm).release(file, self.baton.process());
             }
         }
+    }
+
+    /// A process that has gone over in the call at hand has its first turn, and nothing else happens.
+    ///
+    /// # Errors
+    /// No supervisor stores it.
+    pub fn begins_turns(&self, task: &mut Task) -> Result<()> {
+        Owed::new(self).settle(self, task)
     }
 
     /// Before a fork: a parent with memory that its child will share becomes a member of the group.

@@ -1,6 +1,6 @@
 //! A process whose threads ran together goes over to turns: it is about to share memory with others, and is
-//! recorded serially from there on. One thread goes on in the call that it is in; each other one, where it has
-//! come to rest, waits for its first turn. All of these turns are on the schedule, so that a replay which has
+//! recorded serially from there on. One thread goes on in the call that it is in, if that is why; each other one, where
+//! it has come to rest, waits for its first turn. All of these turns are on the schedule, so that a replay which has
 //! found the order of the threads up to there knows where each of them stands.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,6 +30,25 @@ impl Serial {
             owes_turn: AtomicBool::new(true),
             ..Self::within_sketch(shm, start)
         }
+    }
+
+    /// The mode of a process that goes over because another one has asked it to: all of its threads wait for their turns.
+    #[must_use]
+    pub fn when_asked(shm: Shm, process: u32) -> Self {
+        let start = Start {
+            process,
+            slot: 0,
+            goes_on: false,
+            handed_on: HandedOn::default(),
+        };
+        let serial = Self::within_sketch(shm, start);
+        serial.baton.lies_free();
+        serial
+    }
+
+    /// The process has heard of so many changes of files.
+    pub fn has_heard(&self, changes: u64) {
+        self.baton.has_heard(changes);
     }
 
     /// The first turn of a process that has gone over, if it is yet to be logged: the caller does that.

@@ -10,6 +10,7 @@
 //!
 //! After Instant Replay (LeBlanc and Mellor-Crummey 1987): versions of objects instead of one order of all.
 
+mod alone_with_files;
 mod coherence;
 mod file_changes;
 mod object;
@@ -20,7 +21,7 @@ mod together;
 
 use std::cell::Cell;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use relive_dbt::{AtPause, Ordered};
 use relive_host::order;
@@ -41,7 +42,8 @@ use crate::kernel::{stream_output, syscall_event};
 use crate::lines::Lines;
 use crate::memory::content::{Content, ContentRequest};
 use crate::mode::{
-    Begun, Contents, Host, Mode, ModeTraits, Order, Outcomes, PrecedingOp, Reading, Signals, Turns,
+    Begun, Contents, FileUse, Host, Mode, ModeTraits, Order, Outcomes, PrecedingOp, Reading,
+    Signals, Turns,
 };
 use crate::sharing::users::USERS;
 use crate::shm::{Logged, Shm};
@@ -71,6 +73,8 @@ pub struct Sketch {
     lines: Option<Lines>,
     /// Where there are to be checkpoints.
     checkpoints: Option<Checkpointing>,
+    /// Changes of files that the process had heard of when it first mapped one shared.
+    heard: AtomicU64,
     /// Its mode from here on, once it has gone over to turns.
     turns: OnceLock<&'static Serial>,
 }
@@ -90,9 +94,10 @@ impl Sketch {
             },
             lines: lines.then(Lines::default),
             checkpoints: Checkpointing::of(shm, &start.handed_on),
+            heard: AtomicU64::new(0),
             turns: OnceLock::new(),
         };
-        sketch.is_named(start.process);
+        sketch.begins_alone(start.process);
         if start.goes_on {
             sketch.begins_program(start.process);
         }
@@ -229,8 +234,9 @@ impl Turns for Sketch {
         task.flush_readings()?;
         task.arrived()?;
         self.rests(task, true)?;
+        let sleeping = self.falls_asleep(task);
         let result = task.while_away(enter);
-        self.takes_over_in_call(task)?;
+        self.wakes(task, sleeping)?;
         self.permit_again(task)?;
         Ok(result)
     }
@@ -251,7 +257,7 @@ impl Turns for Sketch {
     }
 
     fn others_see(&self, task: &Task) -> bool {
-        !task.machine().registry.single()
+        !task.machine().registry.single() || self.may_be_seen(task.process.index)
     }
 
     fn begin_slice(&self, task: &mut Task) {
@@ -269,6 +275,12 @@ impl Turns for Sketch {
         self.answer(task)?;
         if task.is_at_tick_or_event() {
             note_moment(task)?;
+        }
+        if self.is_asked(task) {
+            self.go_over_when_asked(task)?;
+            if self.turns().is_some() {
+                return Ok(Flow::Continue);
+            }
         }
         let pauses = self.pauses.as_ref();
         let flow = match pauses.filter(|_| self.company.load(Ordering::Relaxed)) {
@@ -433,20 +445,16 @@ impl Order for Sketch {
         changed
     }
 
-    fn acquire_file(
-        &self,
-        task: &mut Task,
-        call: &Call,
-        file: u64,
-        writes: bool,
-        name: &str,
-    ) -> Result<()> {
-        let reads = !writes && task.vforked.is_none() && Self::stays(call);
-        if reads && self.note_reader(file, task.process.index)?.is_empty() {
+    fn acquire_file(&self, task: &mut Task, call: &Call, used: &FileUse<'_>) -> Result<()> {
+        if self.uses_alone(task, used)? {
             return Ok(());
         }
         let turns = self.go_over(task)?;
-        turns.order().acquire_file(task, call, file, writes, name)
+        turns.order().acquire_file(task, call, used)
+    }
+
+    fn shows_twice(&self, task: &mut Task) -> Result<()> {
+        self.go_over(task)?.begins_turns(task)
     }
 
     fn release_files(&self, task: &Task) {

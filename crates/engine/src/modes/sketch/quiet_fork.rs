@@ -43,7 +43,13 @@ impl Lives for Sketch {
     fn clone_thread(&self, task: &mut Task, args: &CloneArgs, _: Option<&Answer>) -> Result<Reply> {
         self.company.store(true, Ordering::Relaxed);
         self.will_have_thread(task, args)?;
-        host_threads::make(task, args)
+        // It is awake from its beginning on.
+        self.will_wake(task);
+        let reply = host_threads::make(task, args)?;
+        if !matches!(reply, Reply::Value(1..)) {
+            self.sleeps_for_good(task);
+        }
+        Ok(reply)
     }
 
     fn fork(&self, task: &mut Task, args: &CloneArgs, told: Option<&Answer>) -> Result<Reply> {
@@ -91,6 +97,7 @@ impl Lives for Sketch {
         }
         self.withdraw_lines(task);
         self.release(task);
+        self.sleeps_for_good(task);
     }
 
     fn process_ends(&self, task: &Task) {
@@ -134,9 +141,10 @@ impl fork::Births for Sketch {
             let read = memory.space.iter().filter(|r| r.shared && r.inode != 0);
             read.map(|r| r.inode).collect()
         };
+        self.will_begin(child);
         for file in files {
             // Nobody writes it: the parent would have turns.
-            self.note_reader(file, child)?;
+            self.claim_file(file, child, false)?;
         }
         self.claim_all(task)?;
         Ok(false)
@@ -152,7 +160,7 @@ impl fork::Births for Sketch {
             checkpoints.start_over();
         }
         self.company.store(false, Ordering::Relaxed);
-        self.is_named(task.process.index);
+        self.begins_alone(task.process.index);
         self.shared.forget();
         self.actions.forget();
         task.ctx.ops = 0;
@@ -166,8 +174,9 @@ impl fork::Births for Sketch {
         Ok(())
     }
 
-    fn in_parent(&self, _: u32, pid: Option<u32>) {
+    fn in_parent(&self, child: u32, pid: Option<u32>) {
         if pid.is_none() {
+            self.leaves_files(child);
             self.shm.end_fork();
         }
     }

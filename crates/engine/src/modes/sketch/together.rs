@@ -1,21 +1,18 @@
-//! Processes that share memory are recorded in turns: before the threads of one that ran together do so, all
+//! Processes that share memory with others are recorded in turns: before the threads of one that ran together do so, all
 //! others come to rest, and the process goes over to the serial mode for good, its later programs and children
-//! included. Files that it only reads through maps are noted, so that a process which is about to write one of
-//! them finds out.
+//! included. One that maps shared files alone does not, as long as nobody asks it to (`sharing/processes.rs`): another
+//! process that is about to map the file too, or to change it. A thread that is awake answers by going over, at a safe
+//! point or behind its sleep; one that has been answered for waits for its turn before it goes on.
+//!
+//! Must never be done while a thread is where its tape cannot name the place: its part of the schedule would begin elsewhere.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crate::call::Call;
-use crate::descriptor;
 use crate::failure::{Failure, Result};
-use crate::ids;
-use crate::kernel::mapped::is_settled;
 use crate::mode::Order;
 use crate::modes::serial::Serial;
-use crate::sharing::changes::CHANGES;
-use crate::sharing::processes::{PROCESSES, standing};
-use crate::sharing::users::USERS;
+use crate::sharing::processes::{PROCESSES, ProcessSlot};
 use crate::task::Task;
 
 use super::Sketch;
@@ -29,7 +26,11 @@ impl Sketch {
         self.turns.get().copied()
     }
 
-    /// Goes over to turns, inside a call of the task's.
+    pub(super) fn slot(&self, process: u32) -> Option<&ProcessSlot> {
+        PROCESSES.of(&self.shm).get(process)
+    }
+
+    /// Goes over to turns, inside a call of the task's of which nothing is done yet: it has the first turn.
     ///
     /// # Errors
     /// It is in its parent's memory.
@@ -41,34 +42,24 @@ impl Sketch {
         }
         task.flush_readings()?;
         task.arrived()?;
-        let registry = &task.machine().registry;
         loop {
             let quiet = task.quiesce_or_go_over()?;
             if let Some(turns) = self.turns() {
                 return Ok(turns);
             }
-            let placed = |me: &_| registry.all_placed(me);
-            if task.member.as_deref().is_none_or(placed) {
-                self.stop_asking(task)?;
-                registry.part();
-                let turns: &'static Serial =
-                    Box::leak(Box::new(Serial::taking_over(self.shm, task)));
-                let first = self.turns.set(turns).is_ok();
-                assert!(first, "a process goes over once");
+            if let Some(turns) = self.part(task, || Serial::taking_over(self.shm, task))? {
+                if let Some(slot) = self.slot(task.process.index) {
+                    slot.have_woken(1);
+                }
                 drop(quiet);
-                self.can_be_asked(task.process.index);
                 turns.takes_over(task);
                 return Ok(turns);
             }
             drop(quiet);
-            // They go on to places that their tapes can name, and may need the calls' object and lines of this
-            // one for that: a child in the memory of a thread executes a program, or ends.
+            // They may need the calls' object and lines of this one: a child in the memory of a thread executes a
+            // program, or ends.
             let has_object = self.shared.withdraw(task);
-            self.rests(task, true)?;
-            std::thread::sleep(WAIT);
-            if let Some(holder) = &task.holder {
-                holder.goes_on();
-            }
+            self.lets_others_on(task, true)?;
             if has_object {
                 self.acquire(task)?;
             }
@@ -79,72 +70,103 @@ impl Sketch {
         }
     }
 
+    /// Others go on, to places that their tapes can name.
+    fn lets_others_on(&self, task: &mut Task, event: bool) -> Result<()> {
+        self.rests(task, event)?;
+        std::thread::sleep(WAIT);
+        if let Some(holder) = &task.holder {
+            holder.goes_on();
+        }
+        Ok(())
+    }
+
+    /// All others are at rest: from here on threads have turns, in the mode that `turns` makes. `None`: one of them rests
+    /// where its tape cannot name the place.
+    fn part(&self, task: &Task, turns: impl FnOnce() -> Serial) -> Result<Option<&'static Serial>> {
+        let registry = &task.machine().registry;
+        let placed = |me: &_| registry.all_placed(me);
+        if !task.member.as_deref().is_none_or(placed) {
+            return Ok(None);
+        }
+        self.stop_asking(task)?;
+        registry.part();
+        let turns: &'static Serial = Box::leak(Box::new(turns()));
+        turns.has_heard(self.heard.load(Ordering::Relaxed));
+        let first = self.turns.set(turns).is_ok();
+        assert!(first, "a process goes over once");
+        tracing::debug!(
+            target: "sched",
+            "process {} goes over to turns, by thread {} in front of {:#x}",
+            task.process.index,
+            task.slot,
+            task.ctx.rip
+        );
+        Ok(Some(turns))
+    }
+
+    /// Whether another process waits until this one has gone over, and the task may see to that.
+    pub(super) fn is_asked(&self, task: &Task) -> bool {
+        task.exact
+            && task.vforked.is_none()
+            && self
+                .slot(task.process.index)
+                .is_some_and(ProcessSlot::is_to_join)
+    }
+
+    /// Goes over to turns at a safe point of the task's, because the process has been asked, if that can be done now; it
+    /// has its turn then.
+    ///
+    /// # Errors
+    /// The turn is lost.
+    pub(super) fn go_over_when_asked(&self, task: &mut Task) -> Result<()> {
+        task.flush_readings()?;
+        let quiet = task.quiesce_at_safe_point()?;
+        if self.turns().is_some() {
+            return Ok(());
+        }
+        match self.part_when_asked(task)? {
+            Some(turns) => {
+                drop(quiet);
+                turns.takes_over_rested(task)
+            }
+            None => {
+                drop(quiet);
+                self.lets_others_on(task, false)
+            }
+        }
+    }
+
+    /// The same in a call, in which the task has slept.
+    pub(super) fn go_over_behind_sleep(&self, task: &mut Task) -> Result<()> {
+        loop {
+            let quiet = task.quiesce_or_go_over()?;
+            if self.turns().is_some() {
+                return Ok(());
+            }
+            if let Some(turns) = self.part_when_asked(task)? {
+                drop(quiet);
+                return turns.takes_over_in_call(task);
+            }
+            drop(quiet);
+            self.lets_others_on(task, true)?;
+        }
+    }
+
+    fn part_when_asked(&self, task: &Task) -> Result<Option<&'static Serial>> {
+        let process = task.process.index;
+        let turns = self.part(task, || Serial::when_asked(self.shm, process))?;
+        if let (Some(_), Some(slot)) = (turns, self.slot(process)) {
+            slot.answer();
+        }
+        Ok(turns)
+    }
+
     /// The task is back from where it was at rest in a call: if the process has gone over meanwhile, it waits for
     /// its turn.
     pub(super) fn takes_over_in_call(&self, task: &mut Task) -> Result<()> {
         match self.turns() {
             Some(turns) => turns.takes_over_in_call(task),
             None => Ok(()),
-        }
-    }
-
-    /// Whether a file that the call is about to map for reading is taken to stay as it is: it has been the same for
-    /// long. Only where the guess is wrong, a later writer of it is refused.
-    pub(super) fn stays(call: &Call) -> bool {
-        let mapped = i64::from(call.nr) == libc::SYS_mmap;
-        let file = mapped
-            .then(|| descriptor::status(call.arg(4) as i32))
-            .flatten();
-        file.is_some_and(|file| is_settled(file.st_mtime))
-    }
-
-    /// Notes that process `process` reads a file through a map, and cannot be asked to take turns. Others that
-    /// write it or have changed it, if there are any.
-    pub(super) fn note_reader(&self, file: u64, process: u32) -> Result<Vec<u32>> {
-        let processes = PROCESSES.of(&self.shm);
-        let full = || {
-            Failure::unsupported(
-                "more shared files and processes that map them than Relive has room for",
-            )
-        };
-        let slot = processes.get(process).ok_or_else(full)?;
-        // First: a writer that finds the claim must not take the process for one that has left the file.
-        slot.become_one(standing::APART);
-        let others = USERS.of(&self.shm).claim(processes, file, process, false);
-        CHANGES.of(&self.shm).await_others(file);
-        others.ok_or_else(full)
-    }
-
-    /// The process answers others from here on.
-    fn can_be_asked(&self, process: u32) {
-        if let Some(slot) = PROCESSES.of(&self.shm).get(process)
-            && slot.is_apart()
-        {
-            slot.become_one(standing::RUNNING);
-        }
-    }
-
-    /// The process has this id in the kernel.
-    pub(super) fn is_named(&self, process: u32) {
-        if let Some(slot) = PROCESSES.of(&self.shm).get(process) {
-            slot.pid.store(ids::process(), Ordering::Release);
-        }
-    }
-
-    /// The process is another program, which maps nothing that others map.
-    pub(super) fn begins_program(&self, process: u32) {
-        if let Some(slot) = PROCESSES.of(&self.shm).get(process) {
-            slot.become_private();
-            slot.programs.fetch_add(1, Ordering::AcqRel);
-            // In replay too a program begins a turn of its own.
-            slot.turns.fetch_add(1, Ordering::AcqRel);
-        }
-    }
-
-    /// The process ends.
-    pub(super) fn leaves_files(&self, process: u32) {
-        if let Some(slot) = PROCESSES.of(&self.shm).get(process) {
-            slot.become_private();
         }
     }
 }

@@ -14,7 +14,7 @@ fn tables() -> (Box<Users>, Box<Processes>) {
     for p in 0..8 {
         let slot = processes.get(p).expect("in range");
         slot.pid.store(std::process::id(), Ordering::Release);
-        slot.become_one(standing::RUNNING);
+        slot.become_one(standing::ALONE);
     }
     (users, processes)
 }
@@ -118,7 +118,7 @@ fn readers_that_have_ended_are_remembered_to_a_number() {
     let forgotten = || users.change(&processes, 9, 1).expect("room").forgotten;
     for p in 0..READERS as u32 {
         let slot = processes.get(100 + p).expect("in range");
-        slot.become_one(standing::RUNNING);
+        slot.become_one(standing::ALONE);
         claim(100 + p);
         slot.become_one(standing::PRIVATE);
     }

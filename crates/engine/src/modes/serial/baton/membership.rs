@@ -54,10 +54,9 @@ impl Baton {
         let slot = self.sharing_slot(self.process())?;
         if slot.standing.load(Ordering::Acquire) == standing::PRIVATE {
             slot.pid.store(self.owner(), Ordering::Release);
-            slot.become_one(standing::RUNNING);
+            slot.can_be_asked();
             // Earlier changes are in the content that it will map.
-            let told = CHANGES.of(&self.shm).told();
-            self.heard.store(told, Ordering::Relaxed);
+            self.has_heard(CHANGES.of(&self.shm).told());
         }
         Ok(())
     }
@@ -101,14 +100,17 @@ impl Baton {
     /// # Errors
     /// Too many processes.
     pub fn expect_child(&self, process: u32, shares: bool) -> Result<bool> {
-        let to = match self.standing() {
-            _ if !shares => return Ok(false),
-            standing::PRIVATE => return Ok(false),
-            standing::MEMBER => standing::JOINING,
-            _ => standing::RUNNING,
-        };
-        self.sharing_slot(process)?.become_one(to);
-        Ok(to == standing::JOINING)
+        let standing = self.standing();
+        if !shares || standing == standing::PRIVATE {
+            return Ok(false);
+        }
+        let child = self.sharing_slot(process)?;
+        let joins = standing == standing::MEMBER;
+        match joins {
+            true => drop(child.become_one(standing::JOINING)),
+            false => child.can_be_asked(),
+        }
+        Ok(joins)
     }
 
     /// The forked child has this kernel pid, or there is none.
@@ -205,6 +207,11 @@ impl Baton {
         let processes = (0..self.shm.processes()).filter(|index| *index != self.process());
         let mut others = processes.filter_map(|index| PROCESSES.of(&self.shm).get(index));
         self.is_member() && !others.any(|slot| slot.membership().member && slot.may_share())
+    }
+
+    /// The process has heard of so many changes of files: the others are in the content that it maps.
+    pub fn has_heard(&self, changes: u64) {
+        self.heard.store(changes, Ordering::Relaxed);
     }
 
     /// The changes that members have made to files since this process last asked; it has the
