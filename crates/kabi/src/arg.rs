@@ -58,6 +58,8 @@ pub enum Special {
     /// A mount identifier: 8 bytes with `AT_HANDLE_MNT_ID_UNIQUE` among the flags, else 4:
     /// open_by_handle_at(2). The argument is the flags.
     MountId(u8),
+    /// A structure that says in its first `u32` how long it is: statmount(2). The argument is the pointer.
+    SizeInside(u8),
 }
 
 /// Direction of the bytes, seen from the kernel: `In` is read by it, `Out` written by it.

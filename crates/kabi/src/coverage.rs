@@ -168,6 +168,9 @@ const fn anchor(table: SubTable) -> &'static str {
         SubTable::Semctl => "semctl",
         SubTable::Msgctl => "msgctl",
         SubTable::Keyctl => "keyctl",
+        SubTable::Quotactl => "quotactl",
+        SubTable::QuotactlFd => "quotactl_fd",
+        SubTable::Sysfs => "sysfs",
     }
 }
 
@@ -177,7 +180,13 @@ const fn key_name(table: SubTable) -> &'static str {
         SubTable::Ioctl => "request",
         SubTable::Prctl | SubTable::Keyctl => "operation",
         SubTable::Sockopt => "level and option",
-        SubTable::Fcntl | SubTable::Shmctl | SubTable::Semctl | SubTable::Msgctl => "command",
+        SubTable::Fcntl
+        | SubTable::Shmctl
+        | SubTable::Semctl
+        | SubTable::Msgctl
+        | SubTable::Quotactl
+        | SubTable::QuotactlFd => "command",
+        SubTable::Sysfs => "option",
     }
 }
 

@@ -9,7 +9,8 @@ pub(crate) use crate::arg::Len::{
     ArgPlus, ArgTimes, Deref32, Fixed, Ret, RetPlus, RetTimes, Special,
 };
 pub(crate) use crate::arg::Special::{
-    CapData, Extents, ExtentsFound, FdSet, FileHandle, MountId, NodeMask, Pages, PollFds, Targets,
+    CapData, Extents, ExtentsFound, FdSet, FileHandle, MountId, NodeMask, Pages, PollFds,
+    SizeInside, Targets,
 };
 use crate::arg::{Arg, Dir, Len, Written};
 pub(crate) use crate::columns::At::{Flagged, Offset, Pointer, Position, Stream};

@@ -62,6 +62,8 @@ impl Row {
                 u64::from(FILE_HANDLE_HEADER) + u64::from(peek32(index)?)
             }
             // <linux/fiemap.h>
+            // The kernel refuses others, and has read the word by then.
+            Len::Special(Special::SizeInside(index)) => u64::from(peek32(index)?).clamp(4, PAGE),
             Len::Special(Special::Extents(index)) => 32 + 56 * u64::from(peek32_at(index, 24)?),
             Len::Special(Special::ExtentsFound(index)) => {
                 32 + 56 * u64::from(peek32_at(index, 20)?)

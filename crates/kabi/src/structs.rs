@@ -29,6 +29,20 @@ sizes! {
     FILE_HANDLE_HEADER = 8;
     /// `struct mount_attr`: mount_setattr(2), `<linux/mount.h>`.
     MOUNT_ATTR = 32;
+    /// `struct if_dqblk`: quotactl(2), `<linux/quota.h>`.
+    DQBLK = 72;
+    /// `struct if_nextdqblk`: quotactl(2), `<linux/quota.h>`.
+    NEXTDQBLK = 72;
+    /// `struct if_dqinfo`: quotactl(2), `<linux/quota.h>`.
+    DQINFO = 24;
+    /// `struct fs_disk_quota`: `<linux/dqblk_xfs.h>`.
+    FS_DISK_QUOTA = 112;
+    /// `struct fs_quota_stat`: `<linux/dqblk_xfs.h>`.
+    FS_QUOTA_STAT = 80;
+    /// `struct fs_quota_statv`: `<linux/dqblk_xfs.h>`.
+    FS_QUOTA_STATV = 160;
+    /// The longest name of a file system, with its end: sysfs(2).
+    FILE_SYSTEM_NAME = 32;
     /// `struct cachestat_range`: `<linux/mman.h>`.
     CACHESTAT_RANGE = 16;
     /// `struct cachestat`: `<linux/mman.h>`.

@@ -2,6 +2,9 @@
 
 use crate::errno::{EINVAL, ENOPROTOOPT, ENOTTY, EOPNOTSUPP};
 
+/// The kind of quota takes so many bits of a command of quotactl(2): `SUBCMDSHIFT` of `<linux/quota.h>`.
+const KIND_BITS: u32 = 8;
+
 /// The sub-table that refines a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SubTable {
@@ -23,11 +26,17 @@ pub enum SubTable {
     Msgctl,
     /// keyctl(2), by operation (the first argument).
     Keyctl,
+    /// quotactl(2), by command (in the first argument, above the kind of quota).
+    Quotactl,
+    /// quotactl_fd(2), in the same way by the second argument.
+    QuotactlFd,
+    /// sysfs(2), by option (the first argument).
+    Sysfs,
 }
 
 impl SubTable {
     /// All tables.
-    pub const ALL: [SubTable; 8] = [
+    pub const ALL: [SubTable; 11] = [
         SubTable::Ioctl,
         SubTable::Fcntl,
         SubTable::Prctl,
@@ -36,6 +45,9 @@ impl SubTable {
         SubTable::Semctl,
         SubTable::Msgctl,
         SubTable::Keyctl,
+        SubTable::Quotactl,
+        SubTable::QuotactlFd,
+        SubTable::Sysfs,
     ];
 
     /// The key of the request in the arguments. All are 32-bit parameters; the key of a socket
@@ -46,7 +58,9 @@ impl SubTable {
             SubTable::Ioctl | SubTable::Fcntl | SubTable::Shmctl | SubTable::Msgctl => {
                 args[1] as u32 as u64
             }
-            SubTable::Prctl | SubTable::Keyctl => args[0] as u32 as u64,
+            SubTable::Prctl | SubTable::Keyctl | SubTable::Sysfs => args[0] as u32 as u64,
+            SubTable::Quotactl => (args[0] as u32 >> KIND_BITS) as u64,
+            SubTable::QuotactlFd => (args[1] as u32 >> KIND_BITS) as u64,
             SubTable::Semctl => args[2] as u32 as u64,
             SubTable::Sockopt => (args[1] as u32 as u64) << 32 | args[2] as u32 as u64,
         }
@@ -63,7 +77,10 @@ impl SubTable {
             | SubTable::Prctl
             | SubTable::Shmctl
             | SubTable::Semctl
-            | SubTable::Msgctl => EINVAL,
+            | SubTable::Msgctl
+            | SubTable::Quotactl
+            | SubTable::QuotactlFd
+            | SubTable::Sysfs => EINVAL,
         }
     }
 }

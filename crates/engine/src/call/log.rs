@@ -1,9 +1,12 @@
 //! The effects of the call at hand, as they are collected for its event.
 
 use relive_host::{GuestAddr, copy};
-use relive_trace::InputRef;
+use relive_trace::{BLOB_MAX, InputRef};
 
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
+
+/// Fewer bytes than this of memory can change with one event, which has to say where they lie too.
+const MOST: u64 = BLOB_MAX - (1 << 20);
 
 /// The effects of a call besides its result: collected while it is made, then logged. Reused from
 /// call to call, so that logging does not allocate.
@@ -72,6 +75,12 @@ impl Log {
         behind: Behind<'_>,
         f: impl FnOnce(&Self, &[(u64, &[u8])]) -> Result<()>,
     ) -> Result<()> {
+        if self.brought() >= MOST {
+            return Err(Failure::unsupported(format!(
+                "a call changes {} GiB of memory at once, and an event holds 4 at most: a large file that is mapped shared, perhaps, and is cut",
+                self.brought() >> 30
+            )));
+        }
         let mut bytes = std::mem::take(&mut self.bytes);
         match self.spans[..] {
             [] => f(self, &[])?,

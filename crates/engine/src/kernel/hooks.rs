@@ -103,7 +103,7 @@ const TABLE: &[(i64, Handling)] = &[
     (libc::SYS_exit_group, Flows(tasks::exit_group)),
     (libc::SYS_set_tid_address, Computes(tasks::set_tid_address)),
     (libc::SYS_set_robust_list, Computes(tasks::set_robust_list)),
-    (libc::SYS_get_robust_list, Computes(tasks::get_robust_list)),
+    (libc::SYS_get_robust_list, Makes(tasks::get_robust_list)),
     (libc::SYS_futex, Follows(follow::<futex::Futex>)),
     (libc::SYS_arch_prctl, ByRequest(&misc::ARCH_PRCTL)),
     (libc::SYS_personality, Computes(misc::personality)),

@@ -1,5 +1,6 @@
 //! Calls that make, end and wait for guest threads and processes.
 
+use relive_host::sys;
 use relive_kabi::Reports;
 use relive_trace::{Ending, Kind};
 
@@ -10,12 +11,13 @@ use crate::call::Call;
 use crate::call::answer::Answer;
 use crate::call::clone_args::CloneArgs;
 use crate::call::reply::Reply;
-use crate::failure::{Result, answered};
+use crate::failure::{CallError, Result, answered};
 use crate::flow::{End, Flow};
 use crate::ptrace::stop::StopPlace;
 use crate::ptrace::{ends, waiting};
 use crate::task::Task;
 use crate::task::ending::{clear_id, end_thread, release_locks, still};
+use crate::task::plain_task::NO_ROBUST_LIST;
 
 /// Writes the descriptor of a child to the parent's memory (`CLONE_PIDFD`).
 ///
@@ -132,16 +134,53 @@ pub fn set_robust_list(task: &mut Task, call: &Call, _: RecordedResult) -> Resul
     Ok(Reply::Value(0))
 }
 
-/// get_robust_list(2), of the calling thread only.
-pub fn get_robust_list(task: &mut Task, call: &Call, _: RecordedResult) -> Result<Reply> {
-    if call.int(0) != 0 && call.int(0) != task.tid as i32 {
-        return Ok(Reply::Value(-i64::from(libc::EPERM)));
-    }
-    let (head, len) = task.robust;
+/// get_robust_list(2). The lists of other processes are not known here: EPERM, as for one that may not be traced.
+pub fn get_robust_list(task: &mut Task, call: &Call) -> Result<i64> {
+    let (head, len) = match robust_list_of(task, call.int(0) as u32) {
+        Ok(list) => list,
+        Err(errno) => return Ok(-i64::from(errno)),
+    };
     let done = task
-        .give(call.args[1], &head.to_le_bytes())
-        .and_then(|()| task.give(call.args[2], &len.to_le_bytes()));
-    Reply::done(done)
+        .give(call.args[2], &len.to_le_bytes())
+        .and_then(|()| task.give(call.args[1], &head.to_le_bytes()));
+    done.map_or_else(CallError::result, |()| Ok(0))
+}
+
+fn robust_list_of(task: &Task, thread: u32) -> std::result::Result<(u64, u64), i32> {
+    if thread == 0 || thread == task.tid {
+        return Ok(task.robust);
+    }
+    let known = {
+        let state = task.process.state();
+        let mut lists = state.robust.values();
+        lists.find(|(_, tid)| *tid == thread).copied()
+    };
+    if let Some((head, _)) = known {
+        return Ok((head, NO_ROBUST_LIST.1));
+    }
+    let (mut head, mut len) = (0u64, 0u64);
+    let args = [
+        thread.into(),
+        &raw mut head as u64,
+        &raw mut len as u64,
+        0,
+        0,
+        0,
+    ];
+    // SAFETY: writes the two words.
+    let answer = unsafe { sys::syscall(libc::SYS_get_robust_list as u64, args) };
+    // SAFETY: sends nothing, and asks for a thread of this process.
+    let own = unsafe {
+        sys::syscall(
+            libc::SYS_tgkill as u64,
+            [task.process.pid.into(), thread.into(), 0, 0, 0, 0],
+        )
+    };
+    match (answer, own) {
+        (..0, _) => Err(-answer as i32),
+        (_, 0) => Ok(NO_ROBUST_LIST),
+        _ => Err(libc::EPERM),
+    }
 }
 
 /// sched_yield(2): other threads run first.

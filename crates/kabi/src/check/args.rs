@@ -37,6 +37,7 @@ const fn length(len: Len, args: &[Arg]) {
             | Special::CapData(index)
             | Special::Extents(index)
             | Special::ExtentsFound(index)
+            | Special::SizeInside(index)
             | Special::Targets(index) => pointer(args, index),
             Special::MountId(index) => {
                 assert!(

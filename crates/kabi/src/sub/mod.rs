@@ -7,8 +7,10 @@ mod ioctl;
 mod ipc;
 mod keyctl;
 mod prctl;
+mod quotactl;
 mod request;
 mod sockopt;
+mod sysfs;
 
 use crate::sub_table::SubTable;
 
@@ -28,6 +30,8 @@ impl SubTable {
             SubTable::Semctl => &ipc::SEMCTL_SORTED,
             SubTable::Msgctl => &ipc::MSGCTL_SORTED,
             SubTable::Keyctl => &keyctl::SORTED,
+            SubTable::Quotactl | SubTable::QuotactlFd => &quotactl::SORTED,
+            SubTable::Sysfs => &sysfs::SORTED,
         }
     }
 

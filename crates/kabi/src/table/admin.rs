@@ -1,13 +1,14 @@
 //! The system as a whole: names, mounts, modules, and the numbers of calls long gone.
 
 use crate::dsl::*;
+use crate::sub_table::SubTable;
 
 rows! {
     63 uname(output_of(structs::UTSNAME));
     99 sysinfo(output_of(structs::SYSINFO));
     103 syslog(Int, Addr, Int) => errno(EPERM, "the kernel's log is not the guest's business");
     134 uselib(Str) => enosys("not in Linux any more");
-    139 sysfs(Int, Hex, Addr) => enosys("programs fall back to /proc/filesystems");
+    139 sysfs(Int, Hex, Select) => sub(SubTable::Sysfs);
     153 vhangup();
     154 modify_ldt(Int, Addr, Size) => enosys("segments are the translator's");
     155 pivot_root(Str, Str);
@@ -27,7 +28,7 @@ rows! {
     176 delete_module(Str, Flags) => errno(EPERM, "acts on the whole machine");
     177 get_kernel_syms() => enosys("not in Linux any more");
     178 query_module() => enosys("not in Linux any more");
-    179 quotactl(Hex, Str, Int, Addr) => enosys("no quotas");
+    179 quotactl(Hex, Str, Int, Select) => sub(SubTable::Quotactl);
     180 nfsservctl() => enosys("not in Linux any more");
     181 getpmsg() => enosys("never in Linux");
     182 putpmsg() => enosys("never in Linux");
@@ -48,8 +49,9 @@ rows! {
     432 fsmount(Fd, Flags, Flags) => fds(Creates);
     433 fspick(DirFd, Str, Flags) => fds(Creates);
     442 mount_setattr(DirFd, Str, Flags, input(arg(4)), Size);
-    443 quotactl_fd(Fd, Hex, Int, Addr) => enosys("no quotas");
-    457 statmount(Addr, Addr, Size, Flags) => enosys("programs fall back to /proc/self/mountinfo");
-    458 listmount(Addr, Addr, Size, Flags) => enosys("programs fall back to /proc/self/mountinfo");
+    443 quotactl_fd(Fd, Hex, Int, Select) => sub(SubTable::QuotactlFd);
+    457 statmount(input(Special(SizeInside(0))), output(arg(2), Deref32(1)), Size, Flags);
+    458 listmount(input(Special(SizeInside(0))), output(ArgTimes(2, structs::LONG), RetTimes(structs::LONG)),
+        Size, Flags);
     467 open_tree_attr(DirFd, Str, Flags, Addr, Size) => enosys("newer than Linux 6.12");
 }
