@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <linux/mman.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 
 static void refused(int fd, int prot, int flags, int error) {
     CHECK(mmap(NULL, 4096, prot, flags, fd, 0) == MAP_FAILED && errno == error);
@@ -41,7 +42,20 @@ static void validated(int file) {
     CHECK(mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | 0x200000, file, 0) != MAP_FAILED);
 }
 
+// Without a key it is mprotect; a processor may have keys to give, and no kernel gives number 77.
+static void keys(void) {
+    char *map = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(map != MAP_FAILED && syscall(SYS_pkey_mprotect, map, 4096, PROT_READ | PROT_WRITE, -1) == 0);
+    map[0] = 1;
+    CHECK(syscall(SYS_pkey_mprotect, map, 4096, PROT_READ, 77) == -1 && errno == EINVAL);
+    CHECK(syscall(SYS_pkey_free, 77) == -1 && errno == EINVAL);
+    int key = syscall(SYS_pkey_alloc, 0, 0);
+    CHECK(key >= 0 ? syscall(SYS_pkey_free, key) == 0 : errno == EINVAL || errno == ENOSPC);
+    CHECK(munmap(map, 4096) == 0);
+}
+
 int main(void) {
+    keys();
     large_pages();
     moved();
     int file = open("file", O_CREAT | O_RDWR, 0600);

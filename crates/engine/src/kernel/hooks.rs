@@ -14,6 +14,7 @@ use crate::ptrace::tracer;
 const TABLE: &[(i64, Handling)] = &[
     (libc::SYS_mmap, Follows(follow::<mm::Map>)),
     (libc::SYS_mprotect, Computes(mm::mprotect)),
+    (libc::SYS_pkey_mprotect, Computes(mm::pkey_mprotect)),
     (libc::SYS_munmap, Computes(mm::munmap)),
     (libc::SYS_brk, Follows(follow::<mm::Break>)),
     (libc::SYS_shmat, Follows(follow::<segments::Attach>)),

@@ -28,9 +28,10 @@ rows! {
         => hook("to the caller's own memory; another's would be written behind its tape");
     323 userfaultfd(Flags) => enosys("pages would come from outside the tape");
     325 mlock2(Addr, Size, Flags) => hook("goes with mlock"), shares();
-    329 pkey_mprotect(Addr, Size, Flags, Int) => enosys("protection keys are hidden");
-    330 pkey_alloc(Flags, Flags) => enosys("protection keys are hidden");
-    331 pkey_free(Int) => enosys("protection keys are hidden");
+    329 pkey_mprotect(Addr, Size, Flags, Int)
+        => hook("as on a processor without protection keys: mprotect, or EINVAL for a key"), redo(), shares();
+    330 pkey_alloc(Flags, Flags) => errno(EINVAL, "as on a processor without protection keys");
+    331 pkey_free(Int) => errno(EINVAL, "as on a processor without protection keys");
     440 process_madvise(Fd, Addr, Size, Int, Flags)
         => hook("only advice that keeps contents");
     447 memfd_secret(Flags) => enosys("memory that the recorder could not read");

@@ -15,6 +15,6 @@ mod unmap;
 pub use brk::Break;
 pub use holes::{mincore, msync};
 pub use map::Map;
-pub use protect::mprotect;
+pub use protect::{mprotect, pkey_mprotect};
 pub use remap::Remap;
 pub use unmap::munmap;

@@ -55,6 +55,15 @@ pub fn mprotect(task: &mut Task, call: &Call, told: RecordedResult) -> Result<Re
     Reply::done(memory.protect(start, end, prot as u32 & 7))
 }
 
+/// pkey_mprotect(2) on a processor without protection keys.
+pub fn pkey_mprotect(task: &mut Task, call: &Call, told: RecordedResult) -> Result<Reply> {
+    const NO_KEY: i32 = -1;
+    match call.int(3) {
+        NO_KEY => mprotect(task, call, told),
+        _ => errno(libc::EINVAL),
+    }
+}
+
 /// Whether a region grows downwards, as the stack of the first thread does.
 fn grows_at(memory: &Memory, start: u64, end: u64) -> bool {
     let region = memory.space.overlapping(start, end).next();

@@ -488,7 +488,11 @@ fn uses_of(task: &Task, call: &Call) -> Vec<MemoryUse> {
     match i64::from(call.nr) {
         libc::SYS_rt_sigreturn => add(task.ctx.reg(Reg::Rsp).saturating_sub(8), FRAME, false),
         // What others do with memory comes before it is gone, or behind that.
-        libc::SYS_munmap | libc::SYS_mremap | libc::SYS_mprotect | libc::SYS_madvise => {
+        libc::SYS_munmap
+        | libc::SYS_mremap
+        | libc::SYS_mprotect
+        | libc::SYS_pkey_mprotect
+        | libc::SYS_madvise => {
             add(call.args[0], call.args[1], true);
         }
         libc::SYS_mmap if call.int(3) & libc::MAP_FIXED != 0 => {
