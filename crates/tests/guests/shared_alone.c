@@ -10,8 +10,8 @@
 #include <sys/syscall.h>
 
 enum { THREADS = 3, ROUNDS = 4000, PAGE = 4096 };
-static const char *const names[] = {"runs", "sleeps", "beside", "twice", "grown", "moved"};
-enum { RUNS, SLEEPS, BESIDE, TWICE, GROWN, MOVED, FILES };
+static const char *const names[] = {"runs", "sleeps", "beside", "reads", "twice", "grown", "moved"};
+enum { RUNS, SLEEPS, BESIDE, READS, TWICE, GROWN, MOVED, FILES };
 
 struct shared {
     atomic_int begun, other, word, sum;
@@ -72,6 +72,28 @@ static void asks(int file) {
     hear(file);
 }
 
+// Reads until the other process has written.
+static void *reads(void *begun) {
+    atomic_fetch_add((atomic_int *)begun, 1);
+    while (!atomic_load(&map[READS]->other)) {
+    }
+    CHECK(atomic_load(&map[READS]->sum) == ROUNDS);
+    return NULL;
+}
+
+static void only_reads(void) {
+    static atomic_int begun;
+    pthread_t threads[THREADS];
+    int fd = open(names[READS], O_RDONLY);
+    map[READS] = mmap(NULL, PAGE, PROT_READ, MAP_SHARED, fd, 0);
+    CHECK(map[READS] != MAP_FAILED && close(fd) == 0);
+    for (int i = 0; i < THREADS; i++) CHECK0(pthread_create(&threads[i], NULL, reads, &begun));
+    while (atomic_load(&begun) < THREADS) {
+    }
+    asks(READS);
+    for (int i = 0; i < THREADS; i++) CHECK0(pthread_join(threads[i], NULL));
+}
+
 static void *sleeps(void *end) {
     char byte;
     CHECK(read(*(int *)end, &byte, 1) == 1 && atomic_load(&map[SLEEPS]->sum) == ROUNDS);
@@ -125,8 +147,9 @@ int main(int argc, char **argv) {
                 other();
             }
             CHECK(close(to[0]) == 0);
-            map[part] = map_of(names[part], 1);
+            if (part != READS) map[part] = map_of(names[part], 1);
             switch (part) {
+            case READS: only_reads(); break;
             case RUNS: together(part, asks); break;
             case SLEEPS: asleep(); break;
             case BESIDE: together(part, has_visitor); break;

@@ -60,7 +60,8 @@ impl Sketch {
     /// may go on together: nothing that it could see change shows at two addresses, and no process that has used the file
     /// must come first.
     pub(super) fn uses_alone(&self, task: &Task, used: &FileUse<'_>) -> Result<bool> {
-        if task.vforked.is_some() {
+        // A sketch of a program that writes to its maps is exact in turns, and nothing tells that it would be so without.
+        if task.vforked.is_some() || used.writes && self.lines.is_none() {
             return Ok(false);
         }
         let file = used.part.file;
