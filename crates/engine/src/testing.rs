@@ -1,6 +1,7 @@
 //! A guest for unit tests: a task of a process that never runs, in a machine whose mode notes the engine's
 //! questions. One test at a time has it. Must never enter translated code.
 
+pub mod all_states;
 mod fake;
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};

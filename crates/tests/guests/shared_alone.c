@@ -60,7 +60,7 @@ static void *runs(void *number) {
 static void together(int file, void (*meanwhile)(int)) {
     pthread_t threads[THREADS];
     for (int i = 0; i < THREADS; i++) CHECK0(pthread_create(&threads[i], NULL, runs, (void *)(long)file));
-    while (atomic_load(&map[file]->begun) < THREADS) {
+    while (atomic_fetch_add(&map[file]->begun, 0) < THREADS) {
     }
     meanwhile(file);
     for (int i = 0; i < THREADS; i++) CHECK0(pthread_join(threads[i], NULL));
@@ -88,7 +88,7 @@ static void only_reads(void) {
     map[READS] = mmap(NULL, PAGE, PROT_READ, MAP_SHARED, fd, 0);
     CHECK(map[READS] != MAP_FAILED && close(fd) == 0);
     for (int i = 0; i < THREADS; i++) CHECK0(pthread_create(&threads[i], NULL, reads, &begun));
-    while (atomic_load(&begun) < THREADS) {
+    while (atomic_fetch_add(&begun, 0) < THREADS) {
     }
     asks(READS);
     for (int i = 0; i < THREADS; i++) CHECK0(pthread_join(threads[i], NULL));

@@ -5,9 +5,8 @@
 
 mod stories;
 
-use std::collections::HashMap;
-
 use super::word::{self, AWAITED, AWAY, GONE, GUEST, HOST, PARKED};
+use crate::testing::all_states::StateSpace;
 
 /// The acts of a thread, one after the other; then it ends.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -92,6 +91,8 @@ struct ModelState {
 }
 
 struct Model {
+    /// Threads that are there at the start.
+    born: usize,
     acts: Vec<Vec<Act>>,
     /// Without this step of the protocol: the model must then find a fault.
     without: Option<ModelStep>,
@@ -110,23 +111,6 @@ enum ModelStep {
 }
 
 impl Model {
-    fn start(&self, born: usize) -> ModelState {
-        let thread = |i: usize| ModelThread {
-            act: 0,
-            at: if i < born { At::Begin } else { At::Unborn },
-            word: HOST,
-            enrolled: i < born,
-            called_out: false,
-            wakes: false,
-            after: None,
-        };
-        ModelState {
-            asker: 0,
-            locked: false,
-            threads: (0..self.acts.len()).map(thread).collect(),
-        }
-    }
-
     fn act(&self, state: &ModelState, i: usize) -> Option<Act> {
         self.acts[i].get(state.threads[i].act).copied()
     }
@@ -292,8 +276,34 @@ impl Model {
         }
         Some(next)
     }
+}
 
-    /// The fault of a state, if it has one.
+impl StateSpace for Model {
+    type State = ModelState;
+
+    fn start(&self) -> ModelState {
+        let born = self.born;
+        let thread = |i: usize| ModelThread {
+            act: 0,
+            at: if i < born { At::Begin } else { At::Unborn },
+            word: HOST,
+            enrolled: i < born,
+            called_out: false,
+            wakes: false,
+            after: None,
+        };
+        ModelState {
+            asker: 0,
+            locked: false,
+            threads: (0..self.acts.len()).map(thread).collect(),
+        }
+    }
+
+    fn all_after(&self, state: &ModelState) -> Vec<ModelState> {
+        let threads = 0..state.threads.len();
+        threads.filter_map(|i| self.step(state, i)).collect()
+    }
+
     fn fault(&self, state: &ModelState) -> Option<&'static str> {
         let quiet = |t: &&ModelThread| t.at == At::Quiet;
         if state.threads.iter().filter(quiet).count() > 1 {
@@ -311,7 +321,6 @@ impl Model {
         None
     }
 
-    /// Whether a state in which no thread can take a step is a proper end.
     fn is_end(&self, state: &ModelState) -> bool {
         (0..state.threads.len()).all(|i| {
             let needs_no_other = matches!(self.act(state, i), Some(Act::Loop))
@@ -320,48 +329,11 @@ impl Model {
             needs_no_other || matches!(state.threads[i].at, At::Ended | At::Unborn)
         })
     }
-
-    /// Goes through all states: their number, or the fault of one. From each an end can be reached:
-    /// no thread sleeps, or runs to and fro, for ever.
-    fn explore(&self, born: usize) -> Result<usize, (&'static str, ModelState)> {
-        let start = self.start(born);
-        let mut numbers = HashMap::from([(start.clone(), 0)]);
-        let (mut all, mut before) = (vec![start], vec![Vec::new()]);
-        let mut ends = Vec::new();
-        let mut at = 0;
-        while let Some(state) = all.get(at).cloned() {
-            if let Some(fault) = self.fault(&state) {
-                return Err((fault, state));
-            }
-            if self.is_end(&state) {
-                ends.push(at);
-            }
-            let threads = 0..state.threads.len();
-            for next in threads.filter_map(|i| self.step(&state, i)) {
-                let number = *numbers.entry(next.clone()).or_insert_with(|| {
-                    all.push(next);
-                    before.push(Vec::new());
-                    all.len() - 1
-                });
-                before[number].push(at);
-            }
-            at += 1;
-        }
-        let mut leads_on = vec![false; all.len()];
-        while let Some(end) = ends.pop() {
-            if !std::mem::replace(&mut leads_on[end], true) {
-                ends.extend(&before[end]);
-            }
-        }
-        match leads_on.iter().position(|leads| !leads) {
-            Some(stuck) => Err(("there is no way to an end", all.swap_remove(stuck))),
-            None => Ok(all.len()),
-        }
-    }
 }
 
-fn model(acts: &[&[Act]]) -> Model {
+fn model((born, acts): (usize, &[&[Act]])) -> Model {
     Model {
+        born,
         acts: acts.iter().map(|acts| acts.to_vec()).collect(),
         without: None,
     }

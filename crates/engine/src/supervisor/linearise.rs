@@ -8,11 +8,13 @@ use relive_trace::{Excerpt, Manifest, Recorder, Trace, TraceWriter, exact_folder
 use super::exact_lock::ExactLock;
 use super::replay::{Exact, Failed, ReplayOptions, Replayed, replay_into};
 use crate::failure::{Failure, FailureClass, Result};
+use crate::guide::trials::Disagreement;
 use crate::learnt_sites;
 use crate::logging;
 use crate::modes::replay::linear::hints::Hints;
 use crate::modes::replay::linear::path::{self, Paths};
 use crate::modes::replay::linear::search::{self, Search};
+use crate::modes::replay::races::learning::LearningStart;
 
 /// Most attempts to find the turns of a recording.
 pub const ATTEMPTS: u32 = search::MOST;
@@ -59,7 +61,7 @@ pub fn linearise(trace: &Path, watcher: &mut dyn FnMut(Linearising)) -> Result<u
         tracing::info!(target: "linear", "attempt {} with {} decisions ({}): {at:?}: {failure}", search.attempts() + 1, hints.count(), hints.to_text());
         if search.attempts() == 0 {
             // Before the search, which may be long and may be ended.
-            learn(trace, &hints);
+            learn(trace, &hints, &at);
         }
         let recording = Trace::open(trace).map_err(Failure::setup)?;
         path::read(&recording, at.process, &mut paths)?;
@@ -68,7 +70,9 @@ pub fn linearise(trace: &Path, watcher: &mut dyn FnMut(Linearising)) -> Result<u
         hints = match search.next() {
             Some(hints) => hints,
             None => {
-                learn(trace, &search.furthest());
+                if let Some((hints, at)) = search.furthest() {
+                    learn(trace, hints, at);
+                }
                 return Err(with_attempts(first, search.attempts()));
             }
         };
@@ -87,11 +91,11 @@ fn with_attempts(first: &Failure, attempts: u32) -> Failure {
     }
 }
 
-/// Replays a sketch once more, to learn which plain accesses the next recording should order: where moments were
-/// not enough. Whatever comes of it changes nothing here.
-fn learn(trace: &Path, hints: &Hints) {
+/// Replays a sketch once more up to where it left the recording with these decisions, to learn which plain accesses the next
+/// recording should order: where moments were not enough. Whatever comes of it changes nothing here.
+fn learn(trace: &Path, hints: &Hints, at: &Disagreement) {
     let folder = trace.join(".learning");
-    let sites = match attempt(trace, &folder, hints, true) {
+    let sites = match attempt(trace, &folder, hints, Some(LearningStart::near(at))) {
         Ok(replayed) => replayed.sites,
         Err(failed) => {
             tracing::info!(target: "linear", "learnt up to: {}", failed.failure);
@@ -114,15 +118,15 @@ pub fn try_order(
     folder: &Path,
     hints: &Hints,
 ) -> std::result::Result<Replayed, Failed> {
-    attempt(trace, folder, hints, false)
+    attempt(trace, folder, hints, None)
 }
 
-/// The same; it may learn.
+/// The same; it may learn, from there on.
 fn attempt(
     trace: &Path,
     folder: &Path,
     hints: &Hints,
-    learns: bool,
+    learns: Option<LearningStart>,
 ) -> std::result::Result<Replayed, Failed> {
     match std::fs::remove_dir_all(folder) {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => {

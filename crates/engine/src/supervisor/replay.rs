@@ -21,7 +21,7 @@ use crate::modes::replay::concurrency::CONCURRENCY;
 use crate::modes::replay::linear::disagreement::TOLD;
 use crate::modes::replay::linear::hints::Hints;
 use crate::modes::replay::linear::wanted;
-use crate::modes::replay::races::learning;
+use crate::modes::replay::races::learning::{self, LearningStart};
 use crate::modes::replay::{checksum, confine, other_writers};
 use crate::ordered_sites::{self, SITES};
 use crate::shm::Shm;
@@ -92,8 +92,8 @@ pub struct Exact<'a> {
     pub writer: TraceWriter,
     /// The decisions.
     pub hints: &'a Hints,
-    /// It learns which plain accesses a later recording should order.
-    pub learns: bool,
+    /// Where it begins to learn which plain accesses a later recording should order, if it does.
+    pub learns: Option<LearningStart>,
 }
 
 /// A failed replay.
@@ -170,8 +170,8 @@ pub fn replay_into(
     }
     if let Some(exact) = &exact {
         extra.push((wanted::VARIABLE, exact.hints.to_text()));
-        if exact.learns {
-            extra.push((learning::VARIABLE, "1".to_owned()));
+        if let Some(start) = exact.learns {
+            extra.push((learning::VARIABLE, start.to_text()));
         }
     }
     if let Some(n) = options.fragment_insns {

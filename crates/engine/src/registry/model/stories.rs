@@ -2,6 +2,7 @@
 
 use super::Act::{self, Ask, Bear, Guest, Loop, Sleep, Work};
 use super::{Model, ModelStep, model};
+use crate::testing::all_states::explore;
 
 /// The threads of a process: all that are there at the start, then those that are made.
 const STORIES: [(usize, &[&[Act]]); 9] = [
@@ -32,10 +33,10 @@ const STORIES: [(usize, &[&[Act]]); 9] = [
 #[test]
 fn no_thread_works_beside_quiet_and_none_sleeps_for_ever() {
     let mut states = 0;
-    for (born, acts) in STORIES {
-        match model(acts).explore(born) {
+    for story in STORIES {
+        match explore(&model(story)) {
             Ok(n) => states += n,
-            Err((fault, state)) => panic!("{acts:?}: {fault}: {state:#?}"),
+            Err((fault, state)) => panic!("{story:?}: {fault}: {state:#?}"),
         }
     }
     assert!(states > 10_000, "{states}");
@@ -51,13 +52,13 @@ fn each_step_is_needed() {
         ModelStep::SayThatOneWaits,
         ModelStep::SeeOthers,
     ] {
-        let fails = |(born, acts): (usize, &[&[Act]])| {
+        let fails = |story| {
             let without = Some(step);
             let model = Model {
                 without,
-                ..model(acts)
+                ..model(story)
             };
-            model.explore(born).is_err()
+            explore(&model).is_err()
         };
         assert!(STORIES.into_iter().any(fails), "{step:?}");
     }

@@ -2,9 +2,8 @@
 //! that asks, in all orders of their steps. Nobody who has an answer may see a thread of the process run before that has a
 //! turn, and everybody comes to an end. Without any one of the looks there is an order in which one of these fails.
 
-use std::collections::HashMap;
-
 use super::standing::{ALONE, ASKED, JOINING};
+use crate::testing::all_states::{StateSpace, explore};
 
 /// What a thread does next.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -90,17 +89,6 @@ struct QuestionModel {
 }
 
 impl QuestionModel {
-    fn start(&self) -> QuestionState {
-        QuestionState {
-            standing: ALONE,
-            awake: self.acts.len() as u32,
-            quiet: None,
-            turns: false,
-            asker: Asker::Begin,
-            threads: vec![(SharerAt::Begin, 0); self.acts.len()],
-        }
-    }
-
     fn looks(&self, look: SharerLook) -> bool {
         self.without != Some(look)
     }
@@ -223,6 +211,21 @@ impl QuestionModel {
         next.threads[i].0 = to;
         Some(next)
     }
+}
+
+impl StateSpace for QuestionModel {
+    type State = QuestionState;
+
+    fn start(&self) -> QuestionState {
+        QuestionState {
+            standing: ALONE,
+            awake: self.acts.len() as u32,
+            quiet: None,
+            turns: false,
+            asker: Asker::Begin,
+            threads: vec![(SharerAt::Begin, 0); self.acts.len()],
+        }
+    }
 
     fn all_after(&self, state: &QuestionState) -> Vec<QuestionState> {
         let threads = 0..state.threads.len();
@@ -230,45 +233,15 @@ impl QuestionModel {
         by_thread.chain(self.step_of_asker(state)).collect()
     }
 
-    fn is_end(state: &QuestionState) -> bool {
-        let over = state.threads.iter().all(|(at, _)| *at == SharerAt::Over);
-        over && state.asker == Asker::HasAnswer
+    fn fault(&self, state: &QuestionState) -> Option<&'static str> {
+        let mut runs = state.threads.iter().map(|(at, _)| *at == SharerAt::Running);
+        let is_answered = state.asker == Asker::HasAnswer;
+        (is_answered && runs.any(|runs| runs)).then_some("a thread runs without a turn")
     }
 
-    /// Goes through all states: how many there are, or what is wrong with one.
-    fn explore(&self) -> Result<usize, (&'static str, QuestionState)> {
-        let start = self.start();
-        let mut numbers = HashMap::from([(start.clone(), 0)]);
-        let (mut all, mut before) = (vec![start], vec![Vec::new()]);
-        let (mut ends, mut at) = (Vec::new(), 0);
-        while let Some(state) = all.get(at).cloned() {
-            let runs = state.threads.iter().any(|(at, _)| *at == SharerAt::Running);
-            if runs && state.asker == Asker::HasAnswer {
-                return Err(("a thread runs without a turn", state));
-            }
-            if Self::is_end(&state) {
-                ends.push(at);
-            }
-            for next in self.all_after(&state) {
-                let number = *numbers.entry(next.clone()).or_insert_with(|| {
-                    all.push(next);
-                    before.push(Vec::new());
-                    all.len() - 1
-                });
-                before[number].push(at);
-            }
-            at += 1;
-        }
-        let mut leads_on = vec![false; all.len()];
-        while let Some(end) = ends.pop() {
-            if !std::mem::replace(&mut leads_on[end], true) {
-                ends.extend(&before[end]);
-            }
-        }
-        match leads_on.iter().position(|leads| !leads) {
-            Some(stuck) => Err(("there is no way to an end", all.swap_remove(stuck))),
-            None => Ok(all.len()),
-        }
+    fn is_end(&self, state: &QuestionState) -> bool {
+        let over = state.threads.iter().all(|(at, _)| *at == SharerAt::Over);
+        over && state.asker == Asker::HasAnswer
     }
 }
 
@@ -291,7 +264,7 @@ fn whoever_asks_sees_no_thread_run_before_it_has_a_turn() {
             acts,
             without: None,
         };
-        let states = model.explore().expect("the protocol holds");
+        let states = explore(&model).expect("the protocol holds");
         assert!(states > 20, "{states} states are not all");
     }
 }
@@ -307,7 +280,7 @@ fn each_look_is_needed() {
     ] {
         let fails = |acts| {
             let without = Some(look);
-            QuestionModel { acts, without }.explore().is_err()
+            explore(&QuestionModel { acts, without }).is_err()
         };
         assert!(
             programs().into_iter().any(fails),

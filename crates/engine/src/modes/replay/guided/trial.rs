@@ -10,7 +10,7 @@ use crate::guide::trials::{ThreadPlace, Trial, TrialOrder, TrialStanding};
 use crate::modes::replay::hook_state;
 use crate::modes::replay::linear::disagreement;
 use crate::modes::replay::linear::hints::Hints;
-use crate::modes::replay::races::racing::Racing;
+use crate::modes::replay::races::racing::{self, Racing};
 use crate::modes::replay::races::tracking;
 use crate::modes::replay::stepper::process::Stepper;
 use crate::modes::replay::stepper::stops::{Pace, Stops};
@@ -61,11 +61,7 @@ impl Driver {
     /// Looks for races from here on; all threads that there are have been seen.
     fn watch(&mut self) -> Result<()> {
         tracking::look_for_pairs()?;
-        tracking::with(|t| t.enter(&mut self.at.task)).transpose()?;
-        for task in self.at.session.tasks.values() {
-            tracking::with(|t| t.detector.born(task.process.index, task.index));
-        }
-        Ok(())
+        racing::meets_all(&mut self.at)
     }
 
     fn go_on(&mut self) -> Result<()> {

@@ -82,11 +82,11 @@ impl Search {
         self.failed.len() as u32
     }
 
-    /// The decisions of the attempt that agreed for longest.
+    /// The decisions of the attempt that agreed for longest, and where it left the recording.
     #[must_use]
-    pub fn furthest(&self) -> Hints {
-        let furthest = self.failed.iter().max_by_key(|attempt| attempt.agreed);
-        furthest.map_or_else(Hints::default, |attempt| attempt.hints.clone())
+    pub fn furthest(&self) -> Option<(&Hints, &Disagreement)> {
+        let furthest = self.failed.iter().max_by_key(|attempt| attempt.agreed)?;
+        Some((&furthest.hints, &furthest.at))
     }
 
     /// An attempt with these hints has failed, behind so many events of all threads. Whether its races are to be looked at:

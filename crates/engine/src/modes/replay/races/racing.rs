@@ -39,6 +39,18 @@ impl Racing {
     }
 }
 
+/// A search for races has begun amid a replay: all threads that there are have been seen by then.
+///
+/// # Errors
+/// There is no memory for it.
+pub fn meets_all(at: &mut Stepper) -> Result<()> {
+    tracking::with(|t| t.enter(&mut at.task)).transpose()?;
+    for task in at.session.tasks.values() {
+        tracking::with(|t| t.detector.born(task.process.index, task.index));
+    }
+    Ok(())
+}
+
 /// The call that the task makes, or that it comes back to.
 fn called(task: &Task) -> Called {
     let [rax, _, rdx, _, _, _, rsi, rdi, r8, r9, r10, ..] = task.ctx.gpr;
