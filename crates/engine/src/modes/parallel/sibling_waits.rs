@@ -192,10 +192,38 @@ fn stuck() -> Stuck {
         };
         format!("\n    thread {thread} waits for {want}{standing}")
     });
-    Stuck::For(lines.collect())
+    Stuck::For(first_of(lines))
+}
+
+/// The first lines, and how many there are behind them: a failure has room for so many, and its remedy comes behind.
+fn first_of(mut lines: impl ExactSizeIterator<Item = String>) -> String {
+    const SHOWN: usize = 8;
+    let more = lines.len().saturating_sub(SHOWN);
+    let mut text: String = lines.by_ref().take(SHOWN).collect();
+    if more > 0 {
+        text.push_str(&format!("\n    and {more} more wait"));
+    }
+    text
 }
 
 fn fails(task: &Task, text: &str) -> Failure {
     let recorded = format!("an order in which each thread goes on:{text}");
     divergence(task, &recorded, "no thread can go on")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::first_of;
+
+    #[test]
+    fn a_crowd_that_waits_leaves_room_for_the_remedy() {
+        let lines = |n: usize| first_of((0..n).map(|i| format!("\n    thread {i} waits")));
+        assert_eq!(lines(2), "\n    thread 0 waits\n    thread 1 waits");
+        let many = lines(64);
+        assert_eq!(many.lines().count(), 10, "{many}");
+        assert!(
+            many.ends_with("thread 7 waits\n    and 56 more wait"),
+            "{many}"
+        );
+    }
 }
