@@ -128,7 +128,7 @@ impl ProcessSlot {
 
     /// The owner, whose threads have turns, is about to map a shared file: it can be asked from here on.
     pub fn can_be_asked(&self) {
-        self.awake.store(1, Ordering::SeqCst);
+        self.have_woken(1);
         self.become_one(standing::ALONE);
     }
 
@@ -195,8 +195,7 @@ impl ProcessSlot {
 
     /// The process becomes a member, if it has been asked.
     pub fn answer(&self) {
-        let asked = self.standing.load(Ordering::SeqCst) == standing::ASKED;
-        if asked && self.change(standing::ASKED, standing::JOINING) {
+        if self.change(standing::ASKED, standing::JOINING) {
             sys::futex_wake(&self.standing, u32::MAX >> 1);
         }
     }

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::lock::Lock;
 use super::processes::{ProcessSlot, Processes};
+use crate::failure::Failure;
 use crate::ids;
 use crate::section::{Section, Shareable};
 
@@ -102,6 +103,12 @@ pub static USERS: Section<Users> = Section::new();
 
 // SAFETY: all of it is atomic, and zeros are a value.
 unsafe impl Shareable for Users {}
+
+/// The failure where [`Users::claim`] has no room.
+#[must_use]
+pub fn no_room() -> Failure {
+    Failure::unsupported("more shared files and processes that map them than Relive has room for")
+}
 
 impl Users {
     /// Notes that a process maps `file` shared. Returns the others that do or did, as far as

@@ -56,12 +56,6 @@ pub(super) enum MappedObject {
 
 impl Region {
     /// The object that it shows, if that may be mapped elsewhere too.
-    /// Whether other maps can show the same memory.
-    #[must_use]
-    pub fn can_show_twice(&self) -> bool {
-        self.object().is_some()
-    }
-
     pub(super) fn object(&self) -> Option<MappedObject> {
         match (self.shared, self.inode, self.traits.unnamed) {
             (false, ..) | (_, 0, 0) => None,

@@ -83,19 +83,20 @@ impl AddressSpace {
     /// may write to the file there.
     #[must_use]
     pub fn would_show_twice(&self, part: FileRange, writes: bool) -> bool {
-        let object = Some(MappedObject::File(part.file));
-        self.iter().any(|r| {
-            let meets = r.offset < part.end && part.start < r.offset + (r.end - r.start);
-            r.object() == object && meets && (writes || r.common)
-        })
+        let changes = |at| writes || self.at(at).is_some_and(|r| r.common);
+        let mut views = self.shared_views(part.file, part.start, part.end - part.start);
+        views.any(|(start, _)| changes(start))
     }
 
-    /// Whether a map that mremap(2) makes so much longer, from this place on, shows what another one shows already.
+    /// Whether shared memory of a region shows at a second address where mremap(2) makes it longer by `more` bytes behind
+    /// `end`, or maps it `beside` the old place.
     #[must_use]
-    pub fn would_grow_into_another(&self, region: &Region, end: u64, more: u64) -> bool {
+    pub fn would_show_again(&self, region: &Region, end: u64, more: u64, beside: bool) -> bool {
         let at = region.offset + (end - region.start);
-        let object = region.object();
-        object.is_some_and(|object| self.showing(object, at, more).next().is_some())
+        let shown = |object| self.showing(object, at, more).next().is_some();
+        region
+            .object()
+            .is_some_and(|object| beside || shown(object))
     }
 
     /// Whether a file is mapped shared.

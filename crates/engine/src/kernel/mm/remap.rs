@@ -106,16 +106,11 @@ impl RemapPlan {
 
     /// Whether shared memory gets a second address.
     fn shows_twice(&self, memory: &Memory) -> bool {
-        let Ok(region) = self.region(memory) else {
-            return false;
-        };
         let more = self.new_len.saturating_sub(self.old_len);
-        let grows = || {
-            memory
-                .space
-                .would_grow_into_another(&region, self.old_end(), more)
-        };
-        region.can_show_twice() && (self.copies() || self.keeps() || grows())
+        let beside = self.copies() || self.keeps();
+        let space = &memory.space;
+        let shows = |region: Region| space.would_show_again(&region, self.old_end(), more, beside);
+        self.region(memory).is_ok_and(shows)
     }
 
     /// Chooses the place of the changed map.
@@ -214,9 +209,7 @@ impl Operation for Remap {
         if plan.is_fixed() && !plan.may_move() {
             return Ok(-i64::from(libc::EINVAL));
         }
-        let memory = task.machine().memory();
-        let shows_twice = plan.shows_twice(&memory);
-        drop(memory);
+        let shows_twice = plan.shows_twice(&task.machine().memory());
         if shows_twice {
             task.mode().order().shows_twice(task)?;
         }

@@ -3,14 +3,14 @@
 use super::Serial;
 use super::baton::Taken;
 use crate::call::Call;
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
 use crate::image_stream::CHECKPOINTS;
 use crate::kernel::enter::enter_kernel;
 use crate::kernel::refuse::unsupported;
 use crate::mode::FileUse;
 use crate::sharing::changes::CHANGES;
 use crate::sharing::processes::{PROCESSES, ProcessSlot};
-use crate::sharing::users::USERS;
+use crate::sharing::users::{USERS, no_room};
 use crate::task::Task;
 
 /// The turn with which a call goes on, before it is logged: a call may have one only, and may
@@ -199,14 +199,8 @@ impl Serial {
 
     /// Claims a file for a forked child, which inherits its parent's map of it.
     fn note_user(&self, file: u64, child: u32, writes: bool) -> Result<()> {
-        match USERS
-            .of(&self.shm)
-            .claim(PROCESSES.of(&self.shm), file, child, writes)
-        {
-            Some(_) => Ok(()),
-            None => Err(Failure::unsupported(
-                "more shared files and processes that map them than Relive has room for",
-            )),
-        }
+        let processes = PROCESSES.of(&self.shm);
+        let claimed = USERS.of(&self.shm).claim(processes, file, child, writes);
+        claimed.map(drop).ok_or_else(no_room)
     }
 }

@@ -20,30 +20,28 @@ impl Serial {
     /// claim or the fork that is behind this.
     #[must_use]
     pub fn taking_over(shm: Shm, task: &Task) -> Self {
-        let start = Start {
-            process: task.process.index,
-            slot: task.slot,
-            goes_on: false,
-            handed_on: HandedOn::default(),
-        };
         Self {
             owes_turn: AtomicBool::new(true),
-            ..Self::within_sketch(shm, start)
+            ..Self::of_process(shm, task.process.index, task.slot)
         }
     }
 
     /// The mode of a process that goes over because another one has asked it to: all of its threads wait for their turns.
     #[must_use]
     pub fn when_asked(shm: Shm, process: u32) -> Self {
+        let serial = Self::of_process(shm, process, 0);
+        serial.baton.lies_free();
+        serial
+    }
+
+    fn of_process(shm: Shm, process: u32, slot: u32) -> Self {
         let start = Start {
             process,
-            slot: 0,
+            slot,
             goes_on: false,
             handed_on: HandedOn::default(),
         };
-        let serial = Self::within_sketch(shm, start);
-        serial.baton.lies_free();
-        serial
+        Self::within_sketch(shm, start)
     }
 
     /// The process has heard of so many changes of files.

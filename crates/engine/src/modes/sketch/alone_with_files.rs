@@ -7,12 +7,12 @@
 use std::sync::atomic::Ordering;
 
 use super::Sketch;
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
 use crate::ids;
 use crate::mode::FileUse;
 use crate::sharing::changes::CHANGES;
 use crate::sharing::processes::{PROCESSES, ProcessSlot, standing};
-use crate::sharing::users::USERS;
+use crate::sharing::users::{USERS, no_room};
 use crate::task::Task;
 
 impl Sketch {
@@ -80,12 +80,7 @@ impl Sketch {
     /// Notes that process `process` maps a file shared, and can be asked to take turns. Others that it must come behind, or
     /// ask.
     pub(super) fn claim_file(&self, file: u64, process: u32, writes: bool) -> Result<Vec<u32>> {
-        let full = || {
-            Failure::unsupported(
-                "more shared files and processes that map them than Relive has room for",
-            )
-        };
-        let slot = self.slot(process).ok_or_else(full)?;
+        let slot = self.slot(process).ok_or_else(no_room)?;
         // First: a process that finds the claim must not take this one for one that has left the file.
         if slot.is_private() {
             let told = CHANGES.of(&self.shm).told();
@@ -96,7 +91,7 @@ impl Sketch {
             .of(&self.shm)
             .claim(PROCESSES.of(&self.shm), file, process, writes);
         CHANGES.of(&self.shm).await_others(file);
-        others.ok_or_else(full)
+        others.ok_or_else(no_room)
     }
 
     /// Whether another process may see, or change, memory of the process.

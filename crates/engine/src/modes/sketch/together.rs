@@ -124,15 +124,11 @@ impl Sketch {
         if self.turns().is_some() {
             return Ok(());
         }
-        match self.part_when_asked(task)? {
-            Some(turns) => {
-                drop(quiet);
-                turns.takes_over_rested(task)
-            }
-            None => {
-                drop(quiet);
-                self.lets_others_on(task, false)
-            }
+        let turns = self.part_when_asked(task)?;
+        drop(quiet);
+        match turns {
+            Some(turns) => turns.takes_over_rested(task),
+            None => self.lets_others_on(task, false),
         }
     }
 
@@ -143,11 +139,11 @@ impl Sketch {
             if self.turns().is_some() {
                 return Ok(());
             }
-            if let Some(turns) = self.part_when_asked(task)? {
-                drop(quiet);
+            let turns = self.part_when_asked(task)?;
+            drop(quiet);
+            if let Some(turns) = turns {
                 return turns.takes_over_in_call(task);
             }
-            drop(quiet);
             self.lets_others_on(task, true)?;
         }
     }

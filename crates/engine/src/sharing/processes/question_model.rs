@@ -24,7 +24,7 @@ enum SharerAt {
     /// In front of its next act.
     Begin,
     Running,
-    /// SharerAt a safe point behind its act.
+    /// At a safe point behind its act.
     Safe,
     /// Has said that it sleeps: it was the last.
     SaidLast,
@@ -41,7 +41,7 @@ enum SharerAt {
     WantsQuiet,
     /// Has asked for it: waits until all others are at rest.
     AwaitsQuiet,
-    /// SharerAt rest while another one has quiet.
+    /// At rest while another one has quiet.
     Parked,
     /// Has turns, or has ended.
     Over,
@@ -234,9 +234,9 @@ impl StateSpace for QuestionModel {
     }
 
     fn fault(&self, state: &QuestionState) -> Option<&'static str> {
-        let mut runs = state.threads.iter().map(|(at, _)| *at == SharerAt::Running);
+        let runs = state.threads.iter().any(|(at, _)| *at == SharerAt::Running);
         let is_answered = state.asker == Asker::HasAnswer;
-        (is_answered && runs.any(|runs| runs)).then_some("a thread runs without a turn")
+        (is_answered && runs).then_some("a thread runs without a turn")
     }
 
     fn is_end(&self, state: &QuestionState) -> bool {
