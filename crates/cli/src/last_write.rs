@@ -42,6 +42,7 @@ pub fn execute(args: &LastWriteArgs) -> Result<Exit, Failure> {
     let at = args.at.or(args.before).unwrap_or(At::End);
     let process = traces::process(&trace, args.process, at)?;
     let mut timeline = Timeline::open(trace.directory(), &follow(&trace, process)?)?;
+    timeline.search_with(traces::jobs(args.jobs))?;
     if let Some(addr) = &args.addr {
         timeline.note_writes(addr.0, args.len.unwrap_or(WORD));
     }

@@ -1,7 +1,11 @@
 //! `relive replay`.
 
+use std::io::{self, Write};
+
 use relive_engine::supervisor::{self, EndStatus, ReplayOptions};
-use relive_engine::timeline::{Ended, Point, Stopped, Timeline, Uninterrupted, follow};
+use relive_engine::timeline::{
+    Ended, Point, Stopped, Timeline, Uninterrupted, follow, replay_in_parts,
+};
 use relive_engine::{Failure, FailureClass};
 use relive_gdb::At;
 use relive_trace::Trace;
@@ -27,6 +31,13 @@ pub fn execute(args: &ReplayArgs) -> Result<EndStatus, Failure> {
     if args.from.is_some() || args.to.is_some() || args.process.is_some() {
         return part(args, &trace);
     }
+    if let Some(jobs) = args.jobs.filter(|jobs| *jobs > 1) {
+        let replayed = replay_in_parts(&trace, jobs as usize, &mut write);
+        if let Some(status) = judged(&trace, replayed)? {
+            return Ok(status);
+        }
+        output::tell(WHOLE);
+    }
     let replayed = supervisor::replay(&ReplayOptions {
         count: args.stats.stats.is_some(),
         parallel: args.parallel,
@@ -37,6 +48,24 @@ pub fn execute(args: &ReplayArgs) -> Result<EndStatus, Failure> {
         Stats::new(totals, None).tell(how);
     }
     judged(&trace, replayed).map(|replayed| replayed.status)
+}
+
+/// Why `--jobs` has no effect.
+pub const WHOLE: &str = "the recording is replayed as a whole: it has no index (relive index makes one), several processes, or more memory than there is room for twice";
+
+/// Writes the guest's output.
+fn write(stream: u8, bytes: &[u8]) -> Result<(), Failure> {
+    let written = match stream {
+        1 => {
+            let mut out = io::stdout().lock();
+            out.write_all(bytes).and_then(|()| out.flush())
+        }
+        _ => io::stderr().write_all(bytes),
+    };
+    written.map_err(|error| match error.kind() {
+        io::ErrorKind::BrokenPipe => FailureClass::Closed.into(),
+        _ => Failure::setup(format!("the output cannot be written: {error}")),
+    })
 }
 
 /// Replays a part of one process; ends as the process did, if the part has its end.

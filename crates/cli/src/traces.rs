@@ -211,3 +211,9 @@ pub fn process(trace: &Trace, given: Option<u32>, at: At) -> Result<u32, Failure
         (None, _) => Ok(0),
     }
 }
+
+/// Replays at a time: as many as were asked for, or as there are cores.
+pub fn jobs(asked: Option<u32>) -> usize {
+    let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+    asked.map_or_else(cores, |jobs| jobs as usize)
+}

@@ -4,10 +4,12 @@ use std::time::Instant;
 
 use relive_engine::Failure;
 use relive_engine::supervisor::{self, EndStatus};
+use relive_engine::timeline::verify_in_parts;
 use relive_trace::Trace;
 
 use crate::args::VerifyArgs;
 use crate::format::{self, count};
+use crate::progress::Bar;
 use crate::stats::Stats;
 use crate::{output, replay, traces};
 
@@ -21,22 +23,62 @@ pub fn execute(args: &VerifyArgs) -> Result<EndStatus, Failure> {
     let counting = args.stats.stats.is_some();
     let started = Instant::now();
     let every = args.every.unwrap_or_else(|| interval(&trace));
+    let jobs = match counting {
+        true => 1,
+        false => traces::jobs(args.jobs),
+    };
+    let bar = Bar::parts("verifying");
+    let in_parts = verify_in_parts(&trace, jobs, every, &mut |done, all| bar.of(done, all));
+    drop(bar);
+    if let Some(verified) = replay::judged(&trace, in_parts)? {
+        let how = format!(", in {} parts, {} at a time", verified.parts, verified.jobs);
+        return tell(
+            &trace,
+            verified.events,
+            verified.checksums,
+            files,
+            &how,
+            started,
+        );
+    }
+    if args.jobs.is_some_and(|jobs| jobs > 1) {
+        output::tell(replay::WHOLE);
+    }
     let verified = replay::judged(
         &trace,
         supervisor::verify(trace.directory(), every, counting),
     )?;
-    let took = started.elapsed();
     if let (Some(how), Some(totals)) = (args.stats.stats, &verified.totals) {
         Stats::new(totals, None).tell(how);
     }
+    tell(
+        &trace,
+        verified.events,
+        verified.checksums,
+        files,
+        "",
+        started,
+    )
+}
+
+/// Says what has been verified, and in which way.
+fn tell(
+    trace: &Trace,
+    events: u64,
+    checksums: u64,
+    files: usize,
+    how: &str,
+    started: Instant,
+) -> Result<EndStatus, Failure> {
+    let took = started.elapsed();
     output::print(|out| {
         writeln!(
             out,
-            "verified {}{}: {} with their registers, {} of memory, {}; replayed twice in {}",
+            "verified {}{}: {} with their registers, {} of memory, {}; replayed twice in {}{how}",
             trace.directory().display(),
-            traces::window(&trace).map_or(String::new(), |window| format!(" ({window})")),
-            count(verified.events, "event"),
-            count(verified.checksums, "checksum"),
+            traces::window(trace).map_or(String::new(), |window| format!(" ({window})")),
+            count(events, "event"),
+            count(checksums, "checksum"),
             count(files as u64, "file"),
             format::duration(took),
         )?;

@@ -99,6 +99,9 @@ impl Default for Options {
     }
 }
 
+/// The environment variable for the most instructions of a fragment.
+pub const FRAGMENT_INSNS: &str = "RELIVE_FRAGMENT_INSNS";
+
 impl Options {
     /// The defaults, with `max_insns` and `cache_bytes` taken from the environment variables
     /// `RELIVE_FRAGMENT_INSNS` and `RELIVE_CACHE_BYTES` if those are numbers, and `pairs` from
@@ -107,7 +110,7 @@ impl Options {
     pub fn from_env() -> Self {
         let number = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();
         let mut options = Self::default();
-        if let Some(n) = number("RELIVE_FRAGMENT_INSNS") {
+        if let Some(n) = number(FRAGMENT_INSNS) {
             options.max_insns = u32::try_from(n).unwrap_or(u32::MAX);
         }
         if let Some(n) = number("RELIVE_CACHE_BYTES") {

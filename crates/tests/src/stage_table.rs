@@ -23,7 +23,11 @@ pub(crate) enum Action {
     Replay,
     /// A replay of a sketch with threads on all cores.
     ParallelReplay,
+    /// A replay of several parts at the same time, each from an image.
+    ReplayParts,
     Verify,
+    /// The same of parts.
+    VerifyParts,
     /// Session images on the way, and a replay from each of them.
     Index,
     /// Parts of the recording as recordings of their own.
@@ -65,7 +69,11 @@ impl Stage {
     pub(crate) fn is_for(&self, subject: &str, asked: bool) -> bool {
         let long = matches!(
             self.action,
-            Action::RecordImages | Action::CompareImages | Action::Flight(_)
+            Action::RecordImages
+                | Action::CompareImages
+                | Action::ReplayParts
+                | Action::VerifyParts
+                | Action::Flight(_)
         ) || matches!(
             (self.action, self.of),
             (Action::Index | Action::Split, Some("sketch" | "coherence"))
@@ -88,7 +96,7 @@ const PAIRED: &[(&str, &str)] = &[("RELIVE_PAIRS", "always")];
 const TINY_PAIRED: &[(&str, &str)] = &[TINY[0], PAIRED[0]];
 
 /// All stages in the order in which they run.
-pub const STAGES: [Stage; 27] = [
+pub const STAGES: [Stage; 29] = [
     stage("native", Action::Native, USUAL, None, None),
     stage("run", Action::Run, PAIRED, None, Some(StageGroup::Run)),
     stage("run-tiny", Action::Run, TINY, None, Some(StageGroup::Run)),
@@ -158,6 +166,20 @@ pub const STAGES: [Stage; 27] = [
     stage(
         "compare-images",
         Action::CompareImages,
+        USUAL,
+        Some("record-images"),
+        Some(StageGroup::Verify),
+    ),
+    stage(
+        "replay-parts",
+        Action::ReplayParts,
+        USUAL,
+        Some("record-images"),
+        Some(StageGroup::Replay),
+    ),
+    stage(
+        "verify-parts",
+        Action::VerifyParts,
         USUAL,
         Some("record-images"),
         Some(StageGroup::Verify),
@@ -338,6 +360,8 @@ mod tests {
         let all = [
             "record-images",
             "compare-images",
+            "replay-parts",
+            "verify-parts",
             "flight",
             "index-of-sketch",
             "index-of-coherence",

@@ -94,6 +94,8 @@ pub fn spec(subject: &Subject, stage: &Stage, workshop: &Workshop) -> Result<Spe
         ]),
         Action::Replay => argv.extend(["replay".into(), trace.into()]),
         Action::ParallelReplay => argv.extend(["replay".into(), "--parallel".into(), trace.into()]),
+        Action::ReplayParts => argv.extend(["replay".into(), "--jobs=3".into(), trace.into()]),
+        Action::VerifyParts => argv.extend(["verify".into(), "--jobs=3".into(), trace.into()]),
         Action::Verify => argv.extend(["verify".into(), trace.into()]),
         Action::Index => argv.extend([
             "index".into(),
@@ -142,12 +144,17 @@ fn applies(stage: &Stage, header: &Header) -> bool {
             .all(|made| refusal(made, header).is_none())
         && (header.sketch || !is_of_sketch(stage))
         && (header.is_for_coherence() || !is_of_coherence(stage))
-        && (header.images || stage.action != Action::CompareImages)
+        && (header.images || !uses_images(stage))
         && (header.index
-            || !matches!(
-                stage.action,
-                Action::Index | Action::Split | Action::CompareImages | Action::Flight(_)
-            ))
+            || !uses_images(stage)
+                && !matches!(
+                    stage.action,
+                    Action::Index | Action::Split | Action::Flight(_)
+                ))
+}
+
+fn uses_images(stage: &Stage) -> bool {
+    stage.of == Some("record-images")
 }
 
 fn is_of_sketch(stage: &Stage) -> bool {
@@ -176,7 +183,9 @@ fn refusal<'a>(stage: &Stage, header: &'a Header) -> Option<&'a [u8]> {
         Action::Native
         | Action::Replay
         | Action::ParallelReplay
+        | Action::ReplayParts
         | Action::Verify
+        | Action::VerifyParts
         | Action::Index
         | Action::CompareImages
         | Action::Split => false,
@@ -247,7 +256,7 @@ fn run_stage(
                 splits::check_part(kept, true, &outcome, &relive)?;
             }
         }
-        Action::Replay | Action::ParallelReplay => {
+        Action::Replay | Action::ParallelReplay | Action::ReplayParts => {
             let of = stage.of.expect("a replay has a recording");
             let recorded = before(of).ok_or_else(|| format!("the header leaves out {of}"))?;
             let checked =
@@ -257,7 +266,11 @@ fn run_stage(
             }
             left_nothing_behind(&workshop.root.join(stage.name), &outcome)?;
         }
-        Action::Verify | Action::Index | Action::CompareImages | Action::Split => {
+        Action::Verify
+        | Action::VerifyParts
+        | Action::Index
+        | Action::CompareImages
+        | Action::Split => {
             if !outcome.status.success() {
                 return Err(format!(
                     "{}\nto repeat:\n  {}\nits stderr ends:\n{}",
@@ -310,15 +323,15 @@ mod tests {
                 .filter(|stage| applies(stage, &header))
                 .count()
         };
-        assert_eq!(count(""), 14);
-        assert_eq!(count("tiny=no"), 10);
+        assert_eq!(count(""), 16);
+        assert_eq!(count("tiny=no"), 12);
         assert_eq!(count("index=no"), 10);
         assert_eq!(count("modes=run,record"), 6);
         assert_eq!(count("refused=x"), 7);
-        assert_eq!(count("threads=yes"), 20);
-        assert_eq!(count("sketch=yes"), 27);
-        assert_eq!(count("sketch=yes coherence=no"), 21);
-        assert_eq!(count("sketch=yes refused=x refused-in=sketch"), 18);
+        assert_eq!(count("threads=yes"), 22);
+        assert_eq!(count("sketch=yes"), 29);
+        assert_eq!(count("sketch=yes coherence=no"), 23);
+        assert_eq!(count("sketch=yes refused=x refused-in=sketch"), 20);
     }
 
     #[test]

@@ -290,6 +290,14 @@ impl ImageReader {
         &self.image.state
     }
 
+    /// Bytes of memory that it has.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        let pages = self.image.runs.iter().map(|run| run.count);
+        let pages = pages.fold(0u64, |all, count| all.saturating_add(count));
+        pages.saturating_mul(PAGE as u64)
+    }
+
     /// Hands out all pages, in order of their addresses: neighbouring ones together.
     ///
     /// # Errors

@@ -27,6 +27,15 @@ pub struct ReplayArgs {
     /// Replay a recording by --mode sketch with its threads on all cores, as it was recorded
     #[arg(long, conflicts_with_all = ["from", "to", "process"])]
     pub parallel: bool,
+    /// Replay so many parts of an indexed recording at the same time (relive index) [default: 1]
+    #[arg(
+        short,
+        long,
+        value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..=256),
+        conflicts_with_all = ["from", "to", "process", "parallel", "stats"]
+    )]
+    pub jobs: Option<u32>,
     #[command(flatten)]
     pub stats: StatsArgs,
 }
@@ -143,6 +152,10 @@ pub struct LastWriteArgs {
     /// Which process: its index in the recording [default: 0; with --at crash the one that died]
     #[arg(short, long, value_name = "N")]
     pub process: Option<u32>,
+    /// Replay so many parts of an indexed recording at the same time (relive index) [default: as many
+    /// as there are cores, and memory for]
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub jobs: Option<u32>,
     /// Print an object, or null
     #[arg(long)]
     pub json: bool,
@@ -175,6 +188,10 @@ pub struct VerifyArgs {
     /// or so that the longest recording gets a few hundred
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub every: Option<u64>,
+    /// Replay so many parts of an indexed recording at the same time (relive index) [default: as many
+    /// as there are cores, and memory for]
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256), conflicts_with = "stats")]
+    pub jobs: Option<u32>,
     #[command(flatten)]
     pub stats: StatsArgs,
 }

@@ -36,11 +36,10 @@ pub fn execute(args: &ExploreArgs) -> Result<EndStatus, Failure> {
             "the recording was cut off before its end, so nothing says which order agrees with it",
         ));
     }
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let options = ExploreOptions {
         attempts: args.attempts.unwrap_or(ATTEMPTS),
         time: args.time,
-        jobs: args.jobs.map_or(cores, |jobs| jobs as usize),
+        jobs: traces::jobs(args.jobs),
     };
     interrupt::watch();
     let mut shown = Shown::new(args, &trace);

@@ -167,7 +167,7 @@ fn a_damaged_index_is_said_and_its_removal_helps() {
     std::fs::write(&pages, &whole[..whole.len() / 2]).unwrap();
     sandbox.relive(end).refused("relive index --remove");
     // A replay from the beginning needs none of it.
-    sandbox.relive(&["verify"]).ok();
+    sandbox.relive(&["verify", "-j1"]).ok();
     sandbox.relive(&["index", "--remove"]).ok();
     assert_eq!(sandbox.relive(end).ok().stdout, good);
 }

@@ -16,6 +16,7 @@ mod inspect;
 mod kept;
 mod limits;
 mod pack;
+mod parts;
 mod place;
 mod positions;
 mod races;

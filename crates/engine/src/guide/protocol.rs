@@ -152,6 +152,8 @@ pub enum Request {
     Maps,
     /// A sum over guest memory and the registers of all threads.
     Checksum,
+    /// How many events have been compared with the recording?
+    Compared,
     /// Run the thread of this slot away from the recording, up to a breakpoint or signal.
     InferiorCall(u32),
     /// The past of one thread.
@@ -350,6 +352,8 @@ pub enum Response {
     Maps(Vec<MapLine>),
     /// Of [`Request::Checksum`].
     Checksum(u64),
+    /// Of [`Request::Compared`].
+    Compared(u64),
     /// Of [`Request::Past`].
     Past(Past),
     /// Of [`Request::Races`].

@@ -36,4 +36,5 @@ pub use replay::{ReplayOptions, Replayed, replay};
 pub use status::EndStatus;
 pub use target::find_program;
 pub use translated::{Counted, run, run_counted};
+pub(crate) use verify::SMALL_FRAGMENTS;
 pub use verify::{Verified, verify};

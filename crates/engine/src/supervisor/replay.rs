@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use relive_dbt::FRAGMENT_INSNS;
 use relive_host::sys;
 use relive_trace::{Excerpt, ExitStatus, Recorder, Trace, TraceWriter};
 
@@ -175,7 +176,7 @@ pub fn replay_into(
         }
     }
     if let Some(n) = options.fragment_insns {
-        extra.push(("RELIVE_FRAGMENT_INSNS", n.to_string()));
+        extra.push((FRAGMENT_INSNS, n.to_string()));
     }
     wake_at_child_end(&shm);
     // Of the program that this process was before.

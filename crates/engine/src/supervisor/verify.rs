@@ -14,7 +14,7 @@ use crate::failure::{Failure, Result};
 use crate::stats::Totals;
 
 /// Fragment size of the second replay: small, and no divisor of the usual sizes.
-const SMALL: u32 = 3;
+pub const SMALL_FRAGMENTS: u32 = 3;
 
 /// A verified trace.
 #[derive(Debug, Clone)]
@@ -47,7 +47,7 @@ pub fn verify(trace: &Path, every: u64, count: bool) -> Result<Verified> {
         })
     };
     let first = run(None)?;
-    let second = run(Some(SMALL))?;
+    let second = run(Some(SMALL_FRAGMENTS))?;
     if first.status != second.status || first.events != second.events {
         return Err(Failure::divergence(format!(
             "two replays of the same trace differ:\n  with large fragments: {:?}, {} events\n  with small fragments: {:?}, {} events",

@@ -1,5 +1,6 @@
 //! Going backwards: from the nearest snapshot before, forward to the last place that counts.
 
+use super::last_hit::Found;
 use super::present::{Stopped, Timeline};
 use super::replay_process::{Interrupter, ReplayProcess};
 use super::route::{DrivenReplay, Route};
@@ -41,6 +42,13 @@ impl Timeline {
         end: ReplayStatus,
         wanted: &mut dyn Interrupter,
     ) -> Result<SearchResult> {
+        if self.jobs > 1 && !self.images.is_empty() {
+            return match self.last_hit_in_parts(stops, end, wanted)? {
+                Found::Hit(hit) => self.stand_before(hit, wanted),
+                Found::Nothing => Ok(SearchResult::Nothing),
+                Found::Interrupted => Ok(SearchResult::Interrupted),
+            };
+        }
         let (mut limit, mut ended) = (end.point, end.ended.is_some());
         loop {
             let before = |at: &Point, over: bool| !over && (ended || at.is_before(&limit));
@@ -263,7 +271,7 @@ fn count(
     }
 }
 
-fn lost(wanted: &Point, there: &Point) -> Failure {
+pub(super) fn lost(wanted: &Point, there: &Point) -> Failure {
     Failure::internal(format!(
         "a position of this very recording was not found: {wanted}; the replay came to {there}"
     ))

@@ -1,6 +1,8 @@
 //! Session images as places to go on from: one that is nearer than any snapshot becomes a snapshot when a
 //! way begins there. Must never make a position that the replay itself would not come to.
 
+use std::path::Path;
+
 use relive_trace::{ImageHead, ImageSet};
 
 use super::present::{Stopped, Timeline};
@@ -21,6 +23,21 @@ pub(super) fn point(head: &ImageHead) -> Point {
     }
 }
 
+/// A replay of the last of these processes that begins with an image, with fragments of at most so many instructions.
+pub(super) fn resume_at(
+    trace: &Path,
+    chain: &[u32],
+    image: &ImageHead,
+    fragment_insns: Option<u32>,
+) -> Result<(ReplayProcess, ReplayStatus)> {
+    let (host, status) = ReplayProcess::resume(trace, chain, image.work, fragment_insns)?;
+    if (status.point, status.work) != (point(image), image.work) {
+        let what = format!("it is of {}, and stands at {}", point(image), status.point);
+        return Err(Refused::damaged(&what).failure(ImageSet::Index));
+    }
+    Ok((host, status))
+}
+
 impl Timeline {
     /// A replay that stands at the last place of which `good` says so, given its position and whether
     /// the process has ended there; `None`: at none.
@@ -36,11 +53,7 @@ impl Timeline {
             let copy = |s: &mut Snapshot| Ok((s.host.fork()?, s.status));
             return snapshot.map(copy).transpose();
         };
-        let (mut host, status) = ReplayProcess::resume(&self.trace, &self.chain, image.work)?;
-        if (status.point, status.work) != (point(&image), image.work) {
-            let what = format!("it is of {}, and stands at {}", point(&image), status.point);
-            return Err(Refused::damaged(&what).failure(ImageSet::Index));
-        }
+        let (mut host, status) = resume_at(&self.trace, &self.chain, &image, None)?;
         let copy = host.fork()?;
         let present = self.status.work.max(status.work);
         self.snapshots.add(Snapshot { status, host }, present);
@@ -55,7 +68,8 @@ impl Timeline {
         self.forget_changes();
         let image = self.images.get(number);
         let image = image.ok_or_else(|| Failure::setup("there is no such session image"))?;
-        (self.current, self.status) = ReplayProcess::resume(&self.trace, &self.chain, image.work)?;
+        (self.current, self.status) =
+            ReplayProcess::resume(&self.trace, &self.chain, image.work, None)?;
         Ok(Stopped::There)
     }
 

@@ -103,7 +103,7 @@ pub fn index(
 fn check(folder: &Path, end: &WayEnd) -> Result<u64> {
     let images = image_list::of(folder, &end.chain)?;
     for image in &images {
-        let (mut host, from) = ReplayProcess::resume(folder, &end.chain, image.work)?;
+        let (mut host, from) = ReplayProcess::resume(folder, &end.chain, image.work, None)?;
         let comes_to = ReplayEnd::of(&mut host)?;
         if comes_to != end.end {
             return Err(comes_to.is_other(&from.point, &end.end));

@@ -15,7 +15,7 @@ use super::replay_end::ReplayEnd;
 use super::replay_process::{ReplayProcess, Uninterrupted};
 use crate::failure::{Failure, Result};
 use crate::guide::point::Point;
-use crate::guide::protocol::{RunRequest, StopSet};
+use crate::guide::protocol::{Ran, RunRequest, StopSet};
 use crate::session_state::{Refused, SessionState, ThreadState};
 use crate::task::plain_task::TaskState;
 
@@ -47,7 +47,7 @@ pub fn check_index(trace: &Trace, tell: &mut dyn FnMut(u64, u64)) -> Result<u64>
             tell(done, all.len() as u64);
             compare(trace, &folder, head, &mut host)?;
             if n % every == 0 {
-                let mut from = ReplayProcess::resume(&folder, &chain, head.work)?.0;
+                let mut from = ReplayProcess::resume(&folder, &chain, head.work, None)?.0;
                 resumed.push((head, ReplayEnd::of(&mut from)?));
             }
             done += 1;
@@ -67,11 +67,6 @@ pub fn check_index(trace: &Trace, tell: &mut dyn FnMut(u64, u64)) -> Result<u64>
 
 /// Brings the replay to the place of an image, and compares.
 fn compare(trace: &Trace, folder: &Path, head: &ImageHead, host: &mut ReplayProcess) -> Result<()> {
-    let image = ImageReader::open(folder, ImageSet::Index, head.process, head.work);
-    let image = image
-        .map_err(Refused::from)
-        .and_then(|image| SessionState::of(&image))
-        .map_err(|refused| refused.failure(ImageSet::Index))?;
     let wanted = point(head);
     let mut to = |until: Point| {
         let run = RunRequest {
@@ -85,6 +80,26 @@ fn compare(trace: &Trace, folder: &Path, head: &ImageHead, host: &mut ReplayProc
     if ran.status.point != wanted {
         ran = to(wanted)?;
     }
+    compare_here(trace, folder, head, &ran, host)
+}
+
+/// Compares an image with a replay that has run to its place.
+///
+/// # Errors
+/// They differ.
+pub(super) fn compare_here(
+    trace: &Trace,
+    folder: &Path,
+    head: &ImageHead,
+    ran: &Ran,
+    host: &mut ReplayProcess,
+) -> Result<()> {
+    let image = ImageReader::open(folder, ImageSet::Index, head.process, head.work);
+    let image = image
+        .map_err(Refused::from)
+        .and_then(|image| SessionState::of(&image))
+        .map_err(|refused| refused.failure(ImageSet::Index))?;
+    let wanted = point(head);
     let differs = |what: &str| {
         Failure::divergence(format!(
             "the session image at {wanted} is not as the replay: {what}"
@@ -170,9 +185,11 @@ fn difference(
         ),
     ];
     for (x, y) in a.threads.iter().zip(&b.threads) {
-        // Of a thread that has its turn back, a replay still knows how far behind a tick it gave it away.
+        // A recorder logs with these where a turn ends; of a replay no event depends on them: it knows how far behind a tick a
+        // thread gave its turn away, and may have had to stop where the recorder did not.
         let mut task = TaskState {
             steps: y.task.steps,
+            exact: y.task.exact,
             ..x.task.clone()
         };
         if at_end(y) {

@@ -7,6 +7,7 @@
 //! nothing done here can change the replay.
 
 mod ancestors;
+mod at_once;
 mod back;
 mod excerpt;
 mod function_calls;
@@ -15,16 +16,20 @@ mod images;
 mod index;
 mod index_check;
 mod kept;
+mod last_hit;
+mod parts;
 mod portions;
 mod present;
 mod queries;
 mod race_replay;
 mod replay_end;
+mod replay_parts;
 mod replay_process;
 mod route;
 mod snapshots;
 mod spot;
 mod travel;
+mod verify_parts;
 
 pub use crate::guide::point::{Point, Steps};
 pub use crate::guide::protocol::{
@@ -41,5 +46,7 @@ pub use index_check::check_index;
 pub use present::{Stopped, Timeline};
 pub use queries::{EventPlace, LastWrite};
 pub use race_replay::{orders, races};
+pub use replay_parts::replay_in_parts;
 pub use replay_process::{Interrupter, ReplayProcess, Uninterrupted};
 pub use spot::{Fine, NoSpot, Spot};
+pub use verify_parts::{PartsVerified, verify_in_parts};

@@ -8,6 +8,7 @@ use relive_trace::{ImageHead, Manifest};
 
 use super::ancestors::Follow;
 use super::image_list;
+use super::parts::at_a_time;
 use super::replay_process::ReplayProcess;
 use super::route::Noted;
 use super::snapshots::{Snapshot, Snapshots};
@@ -61,6 +62,8 @@ pub struct Timeline {
     pub(super) speed: (u64, u128),
     /// Snapshots that a user wants to come back to, by number.
     pub(super) kept: BTreeMap<u32, Snapshot>,
+    /// Replays at a time, where a question can be answered in parts.
+    pub(super) jobs: usize,
     /// The writes to note on the way that the timeline is about to go.
     pub(super) noted: Option<Noted>,
 }
@@ -101,6 +104,7 @@ impl Timeline {
             _other_writers: other_writers,
             speed: (0, 0),
             kept: BTreeMap::new(),
+            jobs: 1,
             noted: None,
         })
     }
@@ -109,6 +113,15 @@ impl Timeline {
     #[must_use]
     pub fn trace(&self) -> &Path {
         &self.trace
+    }
+
+    /// Lets up to `jobs` replays look for the last hit at the same time, if the process has session images.
+    ///
+    /// # Errors
+    /// The index is damaged.
+    pub fn search_with(&mut self, jobs: usize) -> Result<()> {
+        self.jobs = at_a_time(&self.trace, &self.images, jobs)?;
+        Ok(())
     }
 
     /// Where it is.
@@ -186,7 +199,8 @@ impl Timeline {
     }
 }
 
-fn available_memory() -> u64 {
+/// Bytes.
+pub(super) fn available_memory() -> u64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = text.lines().find_map(|l| l.strip_prefix("MemAvailable:"));
     let kib = line.and_then(|l| l.split_whitespace().next()?.parse::<u64>().ok());

@@ -8,8 +8,9 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use relive_dbt::FRAGMENT_INSNS;
 use relive_trace::Manifest;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::SendFlags;
@@ -60,6 +61,12 @@ fn no_socket(e: io::Error) -> Failure {
     Failure::setup(format!("cannot start a replay: {e}"))
 }
 
+/// The order to a replay for fragments of at most so many instructions.
+fn fragments(most: Option<u32>) -> Vec<(&'static str, String)> {
+    let most = most.map(|most| (FRAGMENT_INSNS, most.to_string()));
+    most.into_iter().collect()
+}
+
 /// Whether an error means that the other end is closed.
 fn is_end(e: &io::Error) -> bool {
     matches!(
@@ -102,6 +109,18 @@ impl ReplayProcess {
         Self::launch(trace, follow, None, None, extra)?.begin()
     }
 
+    /// The same without memory that others write; with fragments of at most so many instructions.
+    ///
+    /// # Errors
+    /// As [`ReplayProcess::start`].
+    pub(super) fn start_with(
+        trace: &Path,
+        follow: &[u32],
+        fragment_insns: Option<u32>,
+    ) -> Result<(Self, ReplayStatus)> {
+        Self::launch(trace, follow, None, None, fragments(fragment_insns))?.begin()
+    }
+
     /// Starts a trial of a search for the order of threads, of a recording of one process.
     ///
     /// # Errors
@@ -114,12 +133,18 @@ impl ReplayProcess {
         Ok(host.begin()?.0)
     }
 
-    /// Starts a replay of one process with the session image of that work, where it stands then.
+    /// Starts a replay of one process with the session image of that work, where it stands then, with fragments of at most
+    /// so many instructions.
     ///
     /// # Errors
     /// It cannot be started, or the image or the trace is damaged.
-    pub fn resume(trace: &Path, follow: &[u32], work: u64) -> Result<(Self, ReplayStatus)> {
-        let mut host = Self::launch(trace, follow, Some(work), None, Vec::new())?;
+    pub fn resume(
+        trace: &Path,
+        follow: &[u32],
+        work: u64,
+        fragment_insns: Option<u32>,
+    ) -> Result<(Self, ReplayStatus)> {
+        let mut host = Self::launch(trace, follow, Some(work), None, fragments(fragment_insns))?;
         let status = host.status()?;
         Ok((host, status))
     }
@@ -139,6 +164,10 @@ impl ReplayProcess {
         ordered: Option<&Manifest>,
         more: Vec<(&'static str, String)>,
     ) -> Result<Self> {
+        // Process-wide: an end of a socket that is to outlive one exec must not outlive another one, by which a replay would
+        // seem to live on.
+        static LAUNCHES: Mutex<()> = Mutex::new(());
+        let _alone = LAUNCHES.lock().unwrap_or_else(PoisonError::into_inner);
         crate::descriptor_limit::for_command()?;
         crate::sections::place();
         let (shm, descriptor) = Shm::create()?;

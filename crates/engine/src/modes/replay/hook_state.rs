@@ -122,6 +122,12 @@ pub fn count_event(machine: &Machine) {
     }
 }
 
+/// Events of all processes that have the memory of this one in common, compared with the recording.
+pub fn compared(machine: &Machine) -> u64 {
+    let shm = machine.shm.as_ref();
+    shm.map_or(0, |shm| shm.header().events.load(Ordering::Relaxed))
+}
+
 /// The replay begins where so many events of its process have been consumed, and files may have been
 /// mapped shared.
 pub fn begin_at(events: u64, shared: bool) {

@@ -78,6 +78,17 @@ impl ReplayProcess {
         }
     }
 
+    /// Events that it has compared with the recording.
+    ///
+    /// # Errors
+    /// The process is gone.
+    pub fn compared(&mut self) -> Result<u64> {
+        match self.ask(&Request::Compared)? {
+            Response::Compared(events) => Ok(events),
+            other => Err(unexpected(&other)),
+        }
+    }
+
     /// The state of the process, as bytes, and where its memory has content; `None` where it cannot be
     /// described: a little later it can.
     ///

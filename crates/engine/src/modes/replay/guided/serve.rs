@@ -124,6 +124,7 @@ fn answer(
         Request::Write(addr) => look::done(look::write(driver.machine(), addr, bytes)?),
         Request::Maps => Response::Maps(look::maps(driver.machine())),
         Request::Checksum => Response::Checksum(driver.checksum()?),
+        Request::Compared => Response::Compared(hook_state::compared(driver.machine())),
         Request::LookForRaces(hints) => {
             tracking::begin(hints)?;
             Response::Done

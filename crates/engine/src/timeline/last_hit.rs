@@ -1,0 +1,77 @@
+//! The search for the last hit before a place in several stretches at the same time, each from one session image to the
+//! next one, the last stretch first. Must never tell of a hit while a later stretch is not searched.
+
+use super::at_once::{Results, Taken, in_order};
+use super::back::lost;
+use super::images::{point, resume_at};
+use super::present::Timeline;
+use super::replay_process::{Interrupter, ReplayProcess};
+use crate::failure::{Failure, Result};
+use crate::guide::point::Point;
+use crate::guide::protocol::{Hit, ReplayStatus, RunRequest, StopReason, StopSet};
+
+/// The result of such a search.
+pub(super) enum Found {
+    Hit(Hit),
+    Nothing,
+    Interrupted,
+}
+
+impl Timeline {
+    /// The last hit before a position.
+    ///
+    /// # Errors
+    /// Divergence, or an image is damaged.
+    pub(super) fn last_hit_in_parts(
+        &mut self,
+        stops: &StopSet,
+        end: ReplayStatus,
+        wanted: &mut dyn Interrupter,
+    ) -> Result<Found> {
+        // The stretches end with a place, or with the process; they lie from the last to the first.
+        let (end, ended) = (end.point, end.ended.is_some());
+        let before = |at: &Point| ended || at.is_before(&end);
+        let images = self.images.iter().filter(|head| before(&point(head)));
+        let cuts: Vec<_> = images.rev().copied().collect();
+        let (trace, chain) = (self.trace.as_path(), &self.chain[..]);
+        let work = |stretch: usize, results: &mut Results<'_, Option<Hit>>| {
+            let (mut host, _) = match cuts.get(stretch) {
+                Some(image) => resume_at(trace, chain, image, None)?,
+                None => ReplayProcess::start(trace, chain, None)?,
+            };
+            let until = match stretch.checked_sub(1) {
+                Some(later) => Some(point(&cuts[later])),
+                None => (!ended).then_some(end),
+            };
+            let run = RunRequest {
+                until,
+                ..RunRequest::to_the_end()
+            };
+            let ran = host.run(&run, stops, results)?;
+            match (ran.why, until) {
+                (StopReason::Interrupted, _) => return Ok(()),
+                (StopReason::Until, Some(_)) | (StopReason::Ended, None) => {}
+                (StopReason::Ended, Some(until)) if ran.status.point == until => {}
+                (_, Some(until)) => return Err(lost(&until, &ran.status.point)),
+                (why, None) => {
+                    return Err(Failure::internal(format!(
+                        "a replay to the end stopped before it: {why:?}"
+                    )));
+                }
+            }
+            results.put(ran.last);
+            Ok(())
+        };
+        let mut found = None;
+        let mut take = |_: usize, last: Option<Hit>| {
+            found = last;
+            Ok(found.is_none())
+        };
+        let taken = in_order(cuts.len() + 1, self.jobs, &work, wanted, &mut take)?;
+        Ok(match (taken, found) {
+            (Taken::Interrupted, _) => Found::Interrupted,
+            (_, Some(hit)) => Found::Hit(hit),
+            (_, None) => Found::Nothing,
+        })
+    }
+}
