@@ -35,7 +35,7 @@ impl<T> Interrupter for Results<'_, T> {
 
 /// How the taking of results ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Taken {
+pub(super) enum Delivery {
     /// All were taken.
     All,
     /// No more were wanted.
@@ -55,7 +55,7 @@ pub(super) fn in_order<T: Send>(
     work: &(dyn Fn(usize, &mut Results<'_, T>) -> Result<()> + Sync),
     wanted: &mut dyn Interrupter,
     take: &mut dyn FnMut(usize, T) -> Result<bool>,
-) -> Result<Taken> {
+) -> Result<Delivery> {
     let (next, over) = (AtomicUsize::new(0), AtomicBool::new(false));
     let (senders, receivers): (Vec<_>, Vec<_>) = (0..pieces)
         .map(|_| sync_channel(WAITING))
@@ -90,24 +90,24 @@ fn take_all<T>(
     receivers: Vec<Receiver<Result<T>>>,
     wanted: &mut dyn Interrupter,
     take: &mut dyn FnMut(usize, T) -> Result<bool>,
-) -> Result<Taken> {
+) -> Result<Delivery> {
     for (piece, from) in receivers.iter().enumerate() {
         loop {
             match from.recv_timeout(LOOK) {
                 Ok(result) => {
                     if !take(piece, result?)? {
-                        return Ok(Taken::Enough);
+                        return Ok(Delivery::Enough);
                     }
                 }
                 Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) if wanted.wanted() => {
-                    return Ok(Taken::Interrupted);
+                    return Ok(Delivery::Interrupted);
                 }
                 Err(RecvTimeoutError::Timeout) => {}
             }
         }
     }
-    Ok(Taken::All)
+    Ok(Delivery::All)
 }
 
 #[cfg(test)]
@@ -132,7 +132,7 @@ mod tests {
                 all.push((piece, n));
                 Ok(true)
             });
-            assert_eq!(taken.unwrap(), Taken::All);
+            assert_eq!(taken.unwrap(), Delivery::All);
             let wanted: Vec<_> = (0..10)
                 .flat_map(|piece| (0..3 * WAITING).map(move |n| (piece, n)))
                 .collect();
@@ -174,7 +174,7 @@ mod tests {
             count += 1;
             Ok(count < 1000)
         });
-        assert_eq!((taken.unwrap(), count), (Taken::Enough, 1000));
+        assert_eq!((taken.unwrap(), count), (Delivery::Enough, 1000));
     }
 
     #[test]
@@ -192,13 +192,13 @@ mod tests {
             Ok(())
         };
         let taken = in_order(3, 2, &sleeps, &mut Now, &mut |_, ()| Ok(true));
-        assert_eq!(taken.unwrap(), Taken::Interrupted);
+        assert_eq!(taken.unwrap(), Delivery::Interrupted);
     }
 
     #[test]
     fn no_work_is_done_at_once() {
         let work = |_: usize, _: &mut Results<'_, ()>| Ok(());
         let taken = in_order(0, 2, &work, &mut Uninterrupted, &mut |_, ()| Ok(true));
-        assert_eq!(taken.unwrap(), Taken::All);
+        assert_eq!(taken.unwrap(), Delivery::All);
     }
 }

@@ -4,7 +4,7 @@ use super::last_hit::Found;
 use super::present::{Stopped, Timeline};
 use super::replay_process::{Interrupter, ReplayProcess};
 use super::route::{DrivenReplay, Route};
-use super::travel::run_to;
+use super::travel::{lost, run_to};
 use crate::failure::{Failure, Result};
 use crate::guide::point::{Point, Steps};
 use crate::guide::protocol::{Hit, Past, ReplayStatus, RunRequest, StopReason, StopSet};
@@ -269,12 +269,6 @@ fn count(
         }
         *at = ran.status;
     }
-}
-
-pub(super) fn lost(wanted: &Point, there: &Point) -> Failure {
-    Failure::internal(format!(
-        "a position of this very recording was not found: {wanted}; the replay came to {there}"
-    ))
 }
 
 /// The result of a search backwards.

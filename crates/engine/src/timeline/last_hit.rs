@@ -1,11 +1,12 @@
 //! The search for the last hit before a place in several stretches at the same time, each from one session image to the
 //! next one, the last stretch first. Must never tell of a hit while a later stretch is not searched.
 
-use super::at_once::{Results, Taken, in_order};
-use super::back::lost;
+use super::at_once::{Delivery, Results, in_order};
 use super::images::{point, resume_at};
+use super::parts::at_a_time;
 use super::present::Timeline;
 use super::replay_process::{Interrupter, ReplayProcess};
+use super::travel::lost;
 use crate::failure::{Failure, Result};
 use crate::guide::point::Point;
 use crate::guide::protocol::{Hit, ReplayStatus, RunRequest, StopReason, StopSet};
@@ -18,6 +19,15 @@ pub(super) enum Found {
 }
 
 impl Timeline {
+    /// Lets up to `jobs` replays look for the last hit at the same time, if the process has session images.
+    ///
+    /// # Errors
+    /// The index is damaged.
+    pub fn search_with(&mut self, jobs: usize) -> Result<()> {
+        self.jobs = at_a_time(&self.trace, &self.images, jobs)?;
+        Ok(())
+    }
+
     /// The last hit before a position.
     ///
     /// # Errors
@@ -69,7 +79,7 @@ impl Timeline {
         };
         let taken = in_order(cuts.len() + 1, self.jobs, &work, wanted, &mut take)?;
         Ok(match (taken, found) {
-            (Taken::Interrupted, _) => Found::Interrupted,
+            (Delivery::Interrupted, _) => Found::Interrupted,
             (_, Some(hit)) => Found::Hit(hit),
             (_, None) => Found::Nothing,
         })

@@ -20,13 +20,13 @@ use crate::supervisor;
 
 /// Of the memory that is available, the part that replays at the same time may have.
 const MEMORY_PART: u64 = 2;
-/// Parts for each replay at a time, so that all have work until the end.
+/// ReplayParts for each replay at a time, so that all have work until the end.
 const EACH: usize = 4;
 /// The memory of a replay besides the guest's.
 const OWN_MEMORY: u64 = 64 << 20;
 
 /// See the module.
-pub(super) struct Parts<'t> {
+pub(super) struct ReplayParts<'t> {
     trace: &'t Trace,
     folder: PathBuf,
     chain: Vec<u32>,
@@ -36,7 +36,7 @@ pub(super) struct Parts<'t> {
     pub jobs: usize,
 }
 
-impl<'t> Parts<'t> {
+impl<'t> ReplayParts<'t> {
     /// The parts of a recording of one process, of which up to `jobs` replay at a time. `None`: it has several processes, or
     /// none of its images would help.
     ///

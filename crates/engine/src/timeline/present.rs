@@ -8,7 +8,6 @@ use relive_trace::{ImageHead, Manifest};
 
 use super::ancestors::Follow;
 use super::image_list;
-use super::parts::at_a_time;
 use super::replay_process::ReplayProcess;
 use super::route::Noted;
 use super::snapshots::{Snapshot, Snapshots};
@@ -113,15 +112,6 @@ impl Timeline {
     #[must_use]
     pub fn trace(&self) -> &Path {
         &self.trace
-    }
-
-    /// Lets up to `jobs` replays look for the last hit at the same time, if the process has session images.
-    ///
-    /// # Errors
-    /// The index is damaged.
-    pub fn search_with(&mut self, jobs: usize) -> Result<()> {
-        self.jobs = at_a_time(&self.trace, &self.images, jobs)?;
-        Ok(())
     }
 
     /// Where it is.

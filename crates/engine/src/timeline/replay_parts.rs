@@ -4,7 +4,7 @@
 use relive_trace::Trace;
 
 use super::at_once::{Results, in_order};
-use super::parts::Parts;
+use super::parts::ReplayParts;
 use super::replay_process::{Interrupter, Uninterrupted};
 use crate::failure::{Failure, Result};
 use crate::guide::protocol::{Ended, RunRequest};
@@ -45,7 +45,7 @@ pub fn replay_in_parts(
     jobs: usize,
     out: &mut dyn FnMut(u8, &[u8]) -> Result<()>,
 ) -> Result<Option<EndStatus>> {
-    let Some(parts) = Parts::of(trace, jobs)? else {
+    let Some(parts) = ReplayParts::of(trace, jobs)? else {
         return Ok(None);
     };
     let work = |part: usize, results: &mut Results<'_, Told>| {

@@ -61,6 +61,10 @@ fn no_socket(e: io::Error) -> Failure {
     Failure::setup(format!("cannot start a replay: {e}"))
 }
 
+/// One launch at a time. Process-wide: an end of a socket that is to outlive one exec must not outlive another one, by which
+/// a replay would seem to live on.
+static LAUNCHES: Mutex<()> = Mutex::new(());
+
 /// The order to a replay for fragments of at most so many instructions.
 fn fragments(most: Option<u32>) -> Vec<(&'static str, String)> {
     let most = most.map(|most| (FRAGMENT_INSNS, most.to_string()));
@@ -164,9 +168,6 @@ impl ReplayProcess {
         ordered: Option<&Manifest>,
         more: Vec<(&'static str, String)>,
     ) -> Result<Self> {
-        // Process-wide: an end of a socket that is to outlive one exec must not outlive another one, by which a replay would
-        // seem to live on.
-        static LAUNCHES: Mutex<()> = Mutex::new(());
         let _alone = LAUNCHES.lock().unwrap_or_else(PoisonError::into_inner);
         crate::descriptor_limit::for_command()?;
         crate::sections::place();

@@ -227,3 +227,10 @@ pub(super) fn stopped(ran: &Ran) -> Stopped {
         _ => Stopped::There,
     }
 }
+
+/// A replay went past a place that it has.
+pub(super) fn lost(wanted: &Point, there: &Point) -> Failure {
+    Failure::internal(format!(
+        "a position of this very recording was not found: {wanted}; the replay came to {there}"
+    ))
+}

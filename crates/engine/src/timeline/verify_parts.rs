@@ -3,7 +3,7 @@
 use relive_trace::Trace;
 
 use super::at_once::{Results, in_order};
-use super::parts::{PartEnd, Parts};
+use super::parts::{PartEnd, ReplayParts};
 use super::replay_process::{Interrupter, Uninterrupted};
 use crate::failure::{Failure, Result};
 use crate::guide::point::Point;
@@ -17,9 +17,9 @@ pub struct PartsVerified {
     pub events: u64,
     /// Memory checksums compared.
     pub checksums: u64,
-    /// Parts.
+    /// ReplayParts.
     pub parts: u64,
-    /// Parts at a time.
+    /// ReplayParts at a time.
     pub jobs: u64,
 }
 
@@ -43,7 +43,7 @@ pub fn verify_in_parts(
     every: u64,
     tell: &mut dyn FnMut(u64, u64),
 ) -> Result<Option<PartsVerified>> {
-    let Some(parts) = Parts::of(trace, jobs)? else {
+    let Some(parts) = ReplayParts::of(trace, jobs)? else {
         return Ok(None);
     };
     let work = |piece: usize, results: &mut Results<'_, PartReplay>| {
@@ -84,7 +84,7 @@ pub fn verify_in_parts(
 
 /// `None`: nobody wants the result any more.
 fn replay_part(
-    parts: &Parts<'_>,
+    parts: &ReplayParts<'_>,
     part: usize,
     fragment_insns: Option<u32>,
     every: u64,
