@@ -11,7 +11,7 @@ use crate::guide::protocol::{Ended, RunRequest};
 use crate::supervisor::EndStatus;
 
 /// What a part has to say.
-enum Told {
+enum PartOutput {
     /// Bytes that the guest wrote to a standard stream.
     Output(u8, Vec<u8>),
     /// The process ended.
@@ -20,7 +20,7 @@ enum Told {
 
 /// Hands output on.
 struct Forward<'r, 'a> {
-    results: &'r mut Results<'a, Told>,
+    results: &'r mut Results<'a, PartOutput>,
     gone: bool,
 }
 
@@ -30,7 +30,7 @@ impl Interrupter for Forward<'_, '_> {
     }
 
     fn output(&mut self, stream: u8, bytes: &[u8]) {
-        self.gone |= !self.results.put(Told::Output(stream, bytes.to_vec()));
+        self.gone |= !self.results.put(PartOutput::Output(stream, bytes.to_vec()));
     }
 }
 
@@ -48,7 +48,7 @@ pub fn replay_in_parts(
     let Some(parts) = ReplayParts::of(trace, jobs)? else {
         return Ok(None);
     };
-    let work = |part: usize, results: &mut Results<'_, Told>| {
+    let work = |part: usize, results: &mut Results<'_, PartOutput>| {
         let (mut host, _) = parts.begin(part, None)?;
         let mut forward = Forward {
             results,
@@ -63,7 +63,7 @@ pub fn replay_in_parts(
         while !forward.wanted() {
             if let Some(end) = parts.go(part, &mut host, &run, &mut forward)? {
                 if let Some(ended) = end.ended {
-                    results.put(Told::End(ended));
+                    results.put(PartOutput::End(ended));
                 }
                 return Ok(());
             }
@@ -71,10 +71,10 @@ pub fn replay_in_parts(
         Ok(())
     };
     let mut ended = None;
-    let mut take = |_: usize, told: Told| {
+    let mut take = |_: usize, told: PartOutput| {
         match told {
-            Told::Output(stream, bytes) => out(stream, &bytes)?,
-            Told::End(how) => ended = Some(how),
+            PartOutput::Output(stream, bytes) => out(stream, &bytes)?,
+            PartOutput::End(how) => ended = Some(how),
         }
         Ok(true)
     };
