@@ -164,6 +164,19 @@ fn threads_on_all_cores_fail_too() {
     assert_eq!(outcome.stdout, "no failure in 2 runs\n");
 }
 
+/// A thread that is about to pause is needed at rest by one that forks.
+#[test]
+fn threads_that_pause_can_be_stopped() {
+    let sandbox = Sandbox::new();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/command/needed.c");
+    let program = sandbox.compile(&source, "needed");
+    let words = ["hunt", "--mode", "sketch", "--seed", "3", "-n", "24"];
+    let said = sandbox
+        .relive(&[&words[..], &[text(&program)]].concat())
+        .ok();
+    assert!(said.stdout.contains("no failure"), "{said:#?}");
+}
+
 #[test]
 fn runs_at_the_same_time_end_with_the_first_that_fails() {
     let sandbox = Sandbox::new();

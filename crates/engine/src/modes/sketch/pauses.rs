@@ -202,7 +202,8 @@ impl Pauses {
             if let Stepped::Handled { flow, .. } = exits::step(task)? {
                 return Ok(flow);
             }
-            if task.ctx.pending != 0 {
+            // A thread that is needed has no ticks behind one.
+            if task.ctx.pending != 0 || !task.ctx.has_budget() {
                 return Ok(Flow::Continue);
             }
         }
