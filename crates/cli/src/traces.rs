@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use relive_engine::Failure;
-use relive_engine::supervisor::{self, Linearising};
+use relive_engine::explore::{self, Linearising};
 use relive_engine::timeline::{Timeline, Uninterrupted, crashes, processes};
 use relive_gdb::At;
 use relive_kabi::signal_name;
@@ -66,8 +66,8 @@ pub fn open_recorded(name: Option<&Path>) -> Result<Trace, Failure> {
 /// Finds the order in which the threads of a sketch ran, before its first replay.
 fn linearise(trace: &Path) -> Result<(), Failure> {
     const WHAT: &str = "the order of the threads: attempt";
-    let progress = progress::spinner(WHAT, supervisor::ATTEMPTS.into());
-    let attempts = supervisor::linearise(trace, &mut |progressed| match progressed {
+    let progress = progress::spinner(WHAT, explore::ATTEMPTS.into());
+    let attempts = explore::linearise(trace, jobs(None), &mut |progressed| match progressed {
         Linearising::Attempt(n) => progress.set_position(n.into()),
         Linearising::Waits => output::tell(
             "another process is finding the order of the threads of this recording: waiting for it",

@@ -182,7 +182,7 @@ impl Explored {
     }
 
     /// Nothing of it is needed any more.
-    pub fn forget(self) {
+    pub fn forget(&self) {
         // A file that stays does no harm.
         let _ = std::fs::remove_file(&self.path);
     }

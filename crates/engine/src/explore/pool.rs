@@ -141,19 +141,21 @@ impl Running {
 pub struct Pool(Vec<TrialSnapshot>);
 
 impl Pool {
-    /// Of a trace.
+    /// Of the last of these processes, with decisions that agree with the others. `None`: it runs in turns from its
+    /// beginning on.
     ///
     /// # Errors
     /// It cannot be replayed.
-    pub fn new(trace: &Path) -> Result<Self> {
-        let mut host = ReplayProcess::start_trial(trace)?;
-        host.order_trial(&TrialOrder::Decide(String::new()))?;
+    pub fn new(trace: &Path, chain: &[u32], hints: &Hints) -> Result<Option<Self>> {
+        let mut host = ReplayProcess::start_trial(trace, chain, hints)?;
+        host.order_trial(&TrialOrder::Decide(hints.to_text()))?;
         let standing = host.trial_answer()?.standing;
-        Ok(Self(vec![TrialSnapshot {
+        let begin = |standing| TrialSnapshot {
             host,
-            hints: Hints::default(),
-            standing: standing.ok_or_else(|| Failure::internal("a sketch begins in turns"))?,
-        }]))
+            hints: hints.clone(),
+            standing,
+        };
+        Ok(standing.map(|standing| Self(vec![begin(standing)])))
     }
 
     /// The last one, for a look at the program.

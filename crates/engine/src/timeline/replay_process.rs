@@ -25,6 +25,7 @@ use crate::guide::start_variable::{Guide, VARIABLE as GUIDE};
 use crate::mode::Name;
 use crate::modes::replay::concurrency::CONCURRENCY;
 use crate::modes::replay::confine;
+use crate::modes::replay::linear::hints::Hints;
 use crate::modes::replay::linear::wanted;
 use crate::modes::replay::other_writers::FOLDER as OTHER_WRITERS;
 use crate::ordered_sites;
@@ -125,15 +126,16 @@ impl ReplayProcess {
         Self::launch(trace, follow, None, None, fragments(fragment_insns))?.begin()
     }
 
-    /// Starts a trial of a search for the order of threads, of a recording of one process.
+    /// Starts a trial of a search for the order of the threads of one process, which comes to where that begins with these
+    /// decisions; see [`ReplayProcess::start`].
     ///
     /// # Errors
-    /// As [`ReplayProcess::start`].
-    pub fn start_trial(trace: &Path) -> Result<Self> {
+    /// As there.
+    pub(crate) fn start_trial(trace: &Path, follow: &[u32], hints: &Hints) -> Result<Self> {
         let trace = std::path::absolute(trace).map_err(Failure::setup)?;
         let manifest = Manifest::read(&trace).map_err(Failure::setup)?;
-        let extra = vec![(wanted::VARIABLE, wanted::TRIAL.to_owned())];
-        let host = Self::launch(&trace, &[0], None, Some(&manifest), extra)?;
+        let extra = vec![(wanted::VARIABLE, wanted::trial_with(hints))];
+        let host = Self::launch(&trace, follow, None, Some(&manifest), extra)?;
         Ok(host.begin()?.0)
     }
 

@@ -1,6 +1,6 @@
 //! The search for the order that a sketch does not say: after each disagreement the neighbouring orders of the
 //! thread that left the recording are tried, the most promising first. An attempt is a replay with hints
-//! ([`super::hints`]), checked against all of the recording. The search is bounded and knows no clock and no
+//! ([`super::hints`]), checked against all of the recording. The search knows no clock and no
 //! chance: the same recording is searched in the same way. Must never call anything exact: that is a replay's.
 
 use std::cmp::Reverse;
@@ -12,9 +12,6 @@ use super::path::Paths;
 use super::turned_races::{preemptions, reversed, seen_later, seen_later_exactly, turned_around};
 use crate::guide::races::Race;
 use crate::guide::trials::Disagreement;
-
-/// Most attempts.
-pub const MOST: u32 = 128;
 
 /// Races before a disagreement that are turned around to a tick.
 const RACES: usize = 6;
@@ -59,6 +56,20 @@ impl FailedOrder {
     fn rank(&self, change: usize) -> usize {
         let stale = if self.is_stale { STALE } else { 0 };
         self.hints.count() + change / BREADTH + stale
+    }
+}
+
+/// One of each in turns: where one kind leads nowhere, the other one comes at most half as soon as by itself.
+fn in_turns<T>(one: VecDeque<T>, other: VecDeque<T>) -> VecDeque<T> {
+    let (mut one, mut other) = (one.into_iter(), other.into_iter());
+    let mut all = VecDeque::new();
+    loop {
+        let next = (one.next(), other.next());
+        if next.0.is_none() && next.1.is_none() {
+            return all;
+        }
+        all.extend(next.0);
+        all.extend(next.1);
     }
 }
 
@@ -124,9 +135,9 @@ impl Search {
             is_stale: !is_news && races.is_none(),
             races: races.unwrap_or_default(),
         };
-        for race in &order.races {
-            order.changes.push_front(vec![Decision::Order(*race)]);
-        }
+        let turned = order.races.iter().rev();
+        let turned = turned.map(|race| vec![Decision::Order(*race)]).collect();
+        order.changes = in_turns(turned, order.changes);
         self.failed.push(order);
         is_looked_at
     }
@@ -150,8 +161,9 @@ impl Search {
         there.map(|other| way_out(&other.at)).collect()
     }
 
-    /// Races of the last attempt: to turn each around comes before all else, the last race first, and before that
-    /// what takes one preemption; a thread that is a few ticks from its event first goes round a loop again.
+    /// Races of the last attempt: to turn each around is tried in turns with what the attempt itself suggests, the last race
+    /// first, and before that what takes one preemption; a thread that is a few ticks from its event first goes round a
+    /// loop again.
     pub fn raced(&mut self, races: &[Race], paths: &Paths) {
         let Some(last) = self.failed.last_mut() else {
             return;
@@ -160,15 +172,16 @@ impl Search {
         let Some(threads) = paths.get(&at.process) else {
             return;
         };
+        let mut turned: VecDeque<Vec<Decision>> = VecDeque::new();
         for race in races.iter().rev().take(RACES).rev() {
             for change in turned_around(at.process, race, threads) {
-                last.changes.push_front(decisions(change));
+                turned.push_front(decisions(change));
             }
         }
         let reads = |race: &&Race| race.second.thread == at.thread && !race.second.writes;
         if let Some(race) = races.iter().rfind(reads) {
             for change in seen_later(&at, race, threads) {
-                last.changes.push_front(decisions(change));
+                turned.push_front(decisions(change));
             }
         }
         let reversed = races.iter().filter_map(|race| reversed(at.process, race));
@@ -182,8 +195,9 @@ impl Search {
             false => (orders.collect(), later.collect()),
         };
         for change in others.into_iter().chain(promising) {
-            last.changes.push_front(change);
+            turned.push_front(change);
         }
+        last.changes = in_turns(turned, std::mem::take(&mut last.changes));
     }
 
     /// How often attempts have ended where each one did, in crowds. A wrong decision may agree for longer than those
@@ -229,14 +243,6 @@ impl Search {
             }
         }
         next
-    }
-
-    /// The decisions to try next; `None` if nothing is left to be tried, or too much has been.
-    pub fn next(&mut self) -> Option<Hints> {
-        match self.attempts() {
-            MOST.. => None,
-            _ => self.ahead(1).pop(),
-        }
     }
 }
 

@@ -14,6 +14,9 @@ use crate::signals::deliver;
 use crate::task::Task;
 use crate::{exits, instr};
 
+/// Ticks behind the next event by which a thread that has left the recording may be noticed.
+const BEHIND: u64 = 1 << 14;
+
 /// The event that guest code runs towards.
 #[derive(Clone, Copy)]
 pub struct Toward {
@@ -65,11 +68,15 @@ impl Toward {
             Pace::Free => {
                 let ahead = left.min(PLENTY as u64 / 4) as i64;
                 if !(ahead + 1..4 * ahead + (1 << 16)).contains(&task.ctx.granted()) {
-                    task.ctx.grant(2 * ahead + (1 << 14));
+                    task.ctx.grant(2 * ahead + BEHIND as i64);
                 }
             }
             Pace::Within(most) => {
-                let room = left + u64::from(!self.positional);
+                // As far behind the event as above: how late a thread comes to its next event tells a search something.
+                let room = match self.positional {
+                    true => left,
+                    false => left.saturating_add(BEHIND),
+                };
                 task.ctx.grant(room.min(*most).max(1) as i64);
             }
         }

@@ -1,0 +1,99 @@
+//! The first replay of a sketch: it finds the turns of the threads, and keeps them in the trace. If it leaves the recording,
+//! a bounded search follows, which `relive explore` goes on with.
+
+use std::path::Path;
+
+use relive_trace::{Manifest, Recorder, Trace, exact_folder};
+
+use super::exploration::{Attempted, Exploration, ExploreEnd, ExploreOptions, ExploreWatcher};
+use super::explored::FailedTrial;
+use crate::failure::{Failure, FailureClass, Result};
+use crate::guide::races::Race;
+use crate::logging;
+use crate::modes::replay::linear::hints::Hints;
+use crate::supervisor::{ExactLock, learn, try_order};
+use crate::timeline::ReplayProcess;
+
+/// Most attempts of a first replay.
+pub const ATTEMPTS: u32 = 128;
+
+/// Progress of [`linearise`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Linearising {
+    /// Another process finds the turns of the same recording, and is waited for.
+    Waits,
+    /// An attempt begins, with this number, from 1.
+    Attempt(u32),
+}
+
+/// Tells of the attempts of a first replay.
+struct FirstAttempts<'w>(&'w mut dyn FnMut(Linearising));
+
+impl ExploreWatcher for FirstAttempts<'_> {
+    fn goes_on(&mut self) -> bool {
+        true
+    }
+
+    fn attempted(&mut self, attempted: &Attempted<'_>) {
+        (self.0)(Linearising::Attempt(attempted.attempts + 1));
+    }
+
+    fn races(&mut self, _: &[Race], _: Option<&mut ReplayProcess>) {}
+}
+
+/// Finds the turns of a recording whose threads ran at the same time, and keeps them in the trace; up to `jobs` attempts at
+/// a time. Returns how many attempts there were; 0: another process has found them meanwhile.
+///
+/// # Errors
+/// No order that was tried agrees with the recording: expected and actual events of the first attempt are in
+/// the message. What the attempts found out is kept for further ones.
+pub fn linearise(trace: &Path, jobs: usize, watcher: &mut dyn FnMut(Linearising)) -> Result<u32> {
+    logging::init();
+    let _lock = ExactLock::take(trace, &mut || watcher(Linearising::Waits))?;
+    if Trace::open(trace).map_err(Failure::setup)?.is_exact() {
+        return Ok(0);
+    }
+    watcher(Linearising::Attempt(1));
+    let hints = Hints::default();
+    let failed = match try_order(trace, &exact_folder(trace), &hints) {
+        Ok(_) => return Ok(1),
+        Err(failed) => failed,
+    };
+    let failure = failed.failure;
+    // In a recording with all accesses in order nothing is left to search for.
+    let says_all = Manifest::read(trace).map_err(Failure::setup)?.recorder == Recorder::Coherence;
+    let (FailureClass::Divergence, Some(at), false) = (failure.class(), failed.at, says_all) else {
+        return Err(failure);
+    };
+    tracing::info!(target: "linear", "the first attempt: {at:?}: {failure}");
+    // Before the search, which may be long and may be ended.
+    learn(trace, &hints, &at);
+    let mut exploration = Exploration::of(trace)?;
+    exploration.locked = true;
+    if exploration.explored.failed(&hints).is_none() {
+        let first = FailedTrial {
+            at,
+            events: at.events,
+            why: failure.to_string(),
+        };
+        exploration.explored.add_failed(hints, first)?;
+    }
+    let options = ExploreOptions {
+        attempts: ATTEMPTS,
+        time: None,
+        jobs,
+    };
+    let end = exploration.run(&options, &mut FirstAttempts(watcher))?;
+    let attempts = exploration.attempts() + 1;
+    if matches!(end, ExploreEnd::Exact) {
+        return Ok(attempts);
+    }
+    if let Some((hints, at)) = exploration.search.furthest() {
+        learn(trace, hints, at);
+    }
+    Err(Failure::divergence(format!(
+        "{}\n  none of the {attempts} orders that were tried agrees with the recording: `relive explore` searches on; \
+         a recording with --mode coherence has all of the order, and needs no search",
+        failure.text()
+    )))
+}
