@@ -1,5 +1,7 @@
 //! `relive explore`.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -117,6 +119,30 @@ fn a_search_that_is_interrupted_ends_as_one_that_is_not() {
     }
     let again = explore(&sandbox, &[&name]).ok();
     assert_eq!(again.stdout, "the recording is exact already\n");
+}
+
+#[test]
+fn the_order_of_one_process_of_several_is_searched_by_itself() {
+    let sandbox = Sandbox::new();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/command/handover.c");
+    let program = sandbox.compile(&source, "handover");
+    let tree = sandbox.path("tree");
+    let line = format!("#!/bin/sh\n{p} && {p} && {p}\n", p = text(&program));
+    std::fs::write(&tree, line).unwrap();
+    std::fs::set_permissions(&tree, Permissions::from_mode(0o755)).unwrap();
+    let (name, other) = sketch(&sandbox, &tree);
+    // One at a time goes on where the one before ended.
+    let one = explore(&sandbox, &["-n", "1", "--json", &name]);
+    let (said, two) = (one.stdout, "\"attempts\":2");
+    assert!(said.contains(two) || said.contains("true"), "{said}");
+    let whole = sandbox.relive(&["explore", "-n", "300", "--explain", &other]);
+    assert!(matches!(whole.code(), Some(0 | 1)), "{whole:#?}");
+    assert!(whole.stderr.contains("thread p"), "{whole:#?}");
+    if whole.code() == Some(0) {
+        sandbox.relive(&["verify", &other]).ok();
+        let replayed = sandbox.relive(&["replay", &other]).ok();
+        assert!(!replayed.stdout.is_empty(), "{replayed:#?}");
+    }
 }
 
 #[test]

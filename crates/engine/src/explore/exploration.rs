@@ -17,6 +17,9 @@ use crate::modes::replay::linear::search::Search;
 use crate::supervisor::{ExactLock, keep_keyboard, try_order, waits_for_others};
 use crate::timeline::{ReplayProcess, follow, processes};
 
+/// Work before a disagreement that is looked at for races, which takes many times as long as to replay it.
+const RACES_WITHIN: u64 = 1 << 20;
+
 /// The bounds of a search.
 #[derive(Clone, Copy, Debug)]
 pub struct ExploreOptions {
@@ -106,8 +109,6 @@ pub(super) struct Exploration<'a> {
     /// Decisions that agree with the processes that were searched before.
     base: Hints,
     pub(super) search: Search,
-    /// Attempts of the searches before.
-    earlier: u32,
     paths: Paths,
     /// Most events that an attempt agreed with.
     best: u64,
@@ -140,7 +141,6 @@ impl<'a> Exploration<'a> {
             process: None,
             base: Hints::default(),
             search: Search::default(),
-            earlier: 0,
             paths: Paths::new(),
             best: 0,
             looks: None,
@@ -161,13 +161,12 @@ impl<'a> Exploration<'a> {
 
     /// Attempts that are known.
     pub(super) fn attempts(&self) -> u32 {
-        self.earlier + self.search.attempts()
+        self.explored.count()
     }
 
     /// Searches the order of this process from here on; the decisions agree with those before.
     fn turn_to(&mut self, process: u32, base: Hints) -> Result<()> {
         self.end_trials();
-        self.earlier += self.search.attempts();
         self.search = Search::default();
         self.looks = None;
         (self.process, self.base) = (Some(process), base);
@@ -319,7 +318,10 @@ impl<'a> Exploration<'a> {
             let runs = running.any(|r| r.hints == hints && r.purpose == purpose);
             // An attempt that is needed now waits for nobody.
             if !runs && (n == 0 || !known && self.running.len() < jobs) {
-                self.running.push(pool.begin(&hints, purpose)?);
+                let failed = self.explored.failed(&hints);
+                let races = failed.filter(|_| purpose == Purpose::Races);
+                let from = races.map(|failed| failed.work.saturating_sub(RACES_WITHIN));
+                self.running.push(pool.begin(&hints, from)?);
             }
         }
         self.pool = Some(pool);
@@ -342,9 +344,15 @@ impl<'a> Exploration<'a> {
             let failed = FailedTrial {
                 at,
                 events: trial.events,
+                work: trial.work,
                 why: failure.to_string(),
             };
-            self.failed(hints, failed, time, watcher)?;
+            match self.explored.failed(&hints) {
+                // It was made once more for its snapshots.
+                Some(known) if known.work == failed.work => {}
+                Some(_) => self.explored.add_failed(hints, failed)?,
+                None => self.failed(hints, failed, time, watcher)?,
+            }
         }
         Ok(None)
     }
@@ -387,6 +395,7 @@ impl<'a> Exploration<'a> {
         let failed = FailedTrial {
             at,
             events: at.events,
+            work: 0,
             why: failed.failure.to_string(),
         };
         self.failed(hints.clone(), failed, began.elapsed(), watcher)?;

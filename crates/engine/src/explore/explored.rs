@@ -36,6 +36,8 @@ enum Line {
         hints: String,
         at: Disagreement,
         events: u64,
+        #[serde(default)]
+        work: u64,
         why: String,
     },
     /// The last races before that.
@@ -49,6 +51,8 @@ pub struct FailedTrial {
     pub at: Disagreement,
     /// Events that it agreed with.
     pub events: u64,
+    /// Work of its process up to there (`Trial::work`); 0: not known.
+    pub work: u64,
     /// Both sides.
     pub why: String,
 }
@@ -120,10 +124,17 @@ impl Explored {
                     hints,
                     at,
                     events,
+                    work,
                     why,
                 }) => {
                     let Some(hints) = text(&hints) else { break };
-                    failed.insert(hints, FailedTrial { at, events, why });
+                    let trial = FailedTrial {
+                        at,
+                        events,
+                        work,
+                        why,
+                    };
+                    failed.insert(hints, trial);
                 }
                 Ok(Line::Raced { hints, races }) => {
                     let Some(hints) = text(&hints) else { break };
@@ -148,6 +159,11 @@ impl Explored {
         self.failed.get(hints)
     }
 
+    /// How many orders have failed.
+    pub fn count(&self) -> u32 {
+        self.failed.len() as u32
+    }
+
     /// The last races of an order, if they were looked for.
     pub fn raced(&self, hints: &Hints) -> Option<&[Race]> {
         self.raced.get(hints).map(Vec::as_slice)
@@ -162,6 +178,7 @@ impl Explored {
             hints: hints.to_text(),
             at: trial.at,
             events: trial.events,
+            work: trial.work,
             why: trial.why.clone(),
         })?;
         self.failed.insert(hints, trial);
@@ -230,6 +247,7 @@ mod tests {
                 events,
             },
             events,
+            work: 7,
             why: "two sides".to_owned(),
         }
     }

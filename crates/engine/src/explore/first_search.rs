@@ -74,6 +74,7 @@ pub fn linearise(trace: &Path, jobs: usize, watcher: &mut dyn FnMut(Linearising)
         let first = FailedTrial {
             at,
             events: at.events,
+            work: 0,
             why: failure.to_string(),
         };
         exploration.explored.add_failed(hints, first)?;
@@ -84,9 +85,9 @@ pub fn linearise(trace: &Path, jobs: usize, watcher: &mut dyn FnMut(Linearising)
         jobs,
     };
     let end = exploration.run(&options, &mut FirstAttempts(watcher))?;
-    let attempts = exploration.attempts() + 1;
+    let attempts = exploration.attempts();
     if matches!(end, ExploreEnd::Exact) {
-        return Ok(attempts);
+        return Ok(attempts + 1);
     }
     if let Some((hints, at)) = exploration.search.furthest() {
         learn(trace, hints, at);

@@ -17,12 +17,17 @@ const OF_ATTEMPT: usize = 6;
 /// Least time between two snapshots of an attempt; and so many times as long as one took.
 const LEAST: Duration = Duration::from_millis(4);
 const COST: u32 = 12;
+/// The longest look for races: where threads spin with atomic instructions it may take a thousand times as long as the replay.
+/// Then the search goes on without them.
+const LOOK: Duration = Duration::from_secs(10);
 
 /// A replay that stands still.
 pub struct TrialSnapshot {
     host: ReplayProcess,
     hints: Hints,
     standing: TrialStanding,
+    /// See [`Trial::work`].
+    work: u64,
 }
 
 impl TrialSnapshot {
@@ -78,6 +83,10 @@ pub struct Running {
     pub hints: Hints,
     /// Its purpose.
     pub purpose: Purpose,
+    /// Where it is to look for races from.
+    approaches: Option<u64>,
+    /// Since when it looks for them.
+    watches: Option<Instant>,
     held: Vec<TrialSnapshot>,
     /// When the last snapshot was taken, and how long it took.
     taken: (Instant, Duration),
@@ -112,6 +121,24 @@ impl Running {
         if trial.ended || trial.failed.is_some() {
             return Ok(While::Over(trial));
         }
+        if self.purpose == Purpose::Races && self.watches.is_some_and(|from| from.elapsed() > LOOK)
+        {
+            // Those of the way so far are not the last ones.
+            let races = Vec::new();
+            return Ok(While::Over(Trial { races, ..trial }));
+        }
+        if let Some(work) = self.approaches {
+            let mut next = TrialOrder::Approach(work);
+            if trial.work >= work {
+                self.approaches = None;
+                self.watches = Some(Instant::now());
+                self.host.order_trial(&TrialOrder::Watch)?;
+                self.host.trial_answer()?;
+                next = TrialOrder::Go;
+            }
+            self.host.order_trial(&next)?;
+            return Ok(While::GoesOn);
+        }
         let (last, cost) = self.taken;
         let due = self.purpose == Purpose::Agreement && last.elapsed() > LEAST.max(cost * COST);
         if let Some(standing) = trial.standing.filter(|_| due) {
@@ -121,6 +148,7 @@ impl Running {
                 host,
                 hints: self.hints.clone(),
                 standing,
+                work: trial.work,
             });
             if self.held.len() > OF_ATTEMPT {
                 self.held.remove(0);
@@ -149,13 +177,14 @@ impl Pool {
     pub fn new(trace: &Path, chain: &[u32], hints: &Hints) -> Result<Option<Self>> {
         let mut host = ReplayProcess::start_trial(trace, chain, hints)?;
         host.order_trial(&TrialOrder::Decide(hints.to_text()))?;
-        let standing = host.trial_answer()?.standing;
+        let trial = host.trial_answer()?;
         let begin = |standing| TrialSnapshot {
             host,
             hints: hints.clone(),
             standing,
+            work: trial.work,
         };
-        Ok(standing.map(|standing| Self(vec![begin(standing)])))
+        Ok(trial.standing.map(|standing| Self(vec![begin(standing)])))
     }
 
     /// The last one, for a look at the program.
@@ -164,33 +193,26 @@ impl Pool {
         &mut self.0[last].host
     }
 
-    /// Begins a trial.
+    /// Begins a trial, which looks for races from that work on, if it is to look for some.
     ///
     /// # Errors
     /// No processes, or a replaying one is gone.
-    pub fn begin(&mut self, hints: &Hints, purpose: Purpose) -> Result<Running> {
+    pub fn begin(&mut self, hints: &Hints, races_from: Option<u64>) -> Result<Running> {
         let began = Instant::now();
         let on_way = self.0.iter().enumerate().rev();
         let mut on_way = on_way.filter(|(_, held)| held.is_on_way_of(hints));
-        let last = on_way.next();
-        let chosen = match purpose {
-            Purpose::Agreement => last,
-            // Races need some way before the disagreement.
-            Purpose::Races => on_way.next().or(last),
-        };
+        let chosen = on_way.find(|(_, held)| races_from.is_none_or(|work| held.work < work));
         let place = chosen.map_or(0, |(place, _)| place);
         let mut host = self.0[place].host.fork()?;
         host.order_trial(&TrialOrder::Decide(hints.to_text()))?;
         host.trial_answer()?;
-        if purpose == Purpose::Races {
-            host.order_trial(&TrialOrder::Watch)?;
-            host.trial_answer()?;
-        }
-        host.order_trial(&TrialOrder::Go)?;
+        host.order_trial(&races_from.map_or(TrialOrder::Go, TrialOrder::Approach))?;
         Ok(Running {
             host,
             hints: hints.clone(),
-            purpose,
+            purpose: races_from.map_or(Purpose::Agreement, |_| Purpose::Races),
+            approaches: races_from,
+            watches: None,
             held: Vec::new(),
             taken: (Instant::now(), Duration::ZERO),
             began,

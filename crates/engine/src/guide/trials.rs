@@ -34,6 +34,8 @@ pub enum TrialOrder {
     Watch,
     /// Go on, for a while.
     Go,
+    /// The same, but not much beyond this amount of work.
+    Approach(u64),
 }
 
 /// How far a thread has come.
@@ -71,6 +73,8 @@ pub struct Trial {
     pub failed: Option<(Failure, Option<Disagreement>)>,
     /// Where its threads stand; `None`: no decision changes anything any more.
     pub standing: Option<TrialStanding>,
+    /// Ticks of all threads so far: how much has been executed.
+    pub work: u64,
     /// The last races, if it was to look for them: the last one comes last.
     pub races: Vec<Race>,
 }

@@ -4,6 +4,8 @@
 
 use std::time::{Duration, Instant};
 
+use relive_dbt::Stop;
+
 use super::drive::Driver;
 use crate::failure::{Failure, FailureClass, Result};
 use crate::guide::trials::{ThreadPlace, Trial, TrialOrder, TrialStanding};
@@ -33,18 +35,25 @@ impl Driver {
         match order {
             TrialOrder::Decide(text) => self.decide(&text)?,
             TrialOrder::Watch => self.watch()?,
-            TrialOrder::Go => match self.go_on() {
-                Err(failure) if failure.class() == FailureClass::Divergence => {
-                    failed = Some((failure, disagreement::in_replay(&mut self.at)));
+            TrialOrder::Go | TrialOrder::Approach(_) => {
+                let most = match order {
+                    TrialOrder::Approach(work) => work,
+                    _ => u64::MAX,
+                };
+                match self.go_on(most) {
+                    Err(failure) if failure.class() == FailureClass::Divergence => {
+                        failed = Some((failure, disagreement::in_replay(&mut self.at)));
+                    }
+                    other => other?,
                 }
-                other => other?,
-            },
+            }
         }
         Ok(Trial {
             events: hook_state::events(),
             ended: self.at.ended.is_some(),
             failed,
             standing: self.standing(),
+            work: self.guide.track.work,
             races: tracking::with(|t| t.detector.last_races()).unwrap_or_default(),
         })
     }
@@ -64,13 +73,16 @@ impl Driver {
         racing::meets_all(&mut self.at)
     }
 
-    fn go_on(&mut self) -> Result<()> {
+    fn go_on(&mut self, most: u64) -> Result<()> {
         if self.at.ended.is_some() {
             return Ok(());
         }
         match tracking::with(|_| ()) {
             Some(()) => drop(self.at.run(&mut Racing::new(WHILE))?),
-            None => drop(self.at.run(&mut TrialRun::new())?),
+            None => {
+                let work = &mut self.guide.track.work;
+                self.at.run(&mut TrialRun::new(work, most))?;
+            }
         }
         Ok(())
     }
@@ -95,30 +107,41 @@ impl Driver {
 }
 
 /// A run, for a while.
-struct TrialRun {
+struct TrialRun<'w> {
     until: Instant,
     looks: u32,
+    /// See [`Trial::work`].
+    work: &'w mut u64,
+    /// It ends there.
+    most: u64,
 }
 
-impl TrialRun {
-    fn new() -> Self {
+impl<'w> TrialRun<'w> {
+    fn new(work: &'w mut u64, most: u64) -> Self {
         Self {
             until: Instant::now() + WHILE,
             looks: 0,
+            work,
+            most,
         }
     }
 }
 
-impl Stops for TrialRun {
+impl Stops for TrialRun<'_> {
     type Why = ();
 
     fn look(&mut self, _: &mut Stepper) -> Result<Option<()>> {
         self.looks += 1;
         let over = self.looks.is_multiple_of(LOOKS) && Instant::now() >= self.until;
-        Ok(over.then_some(()))
+        Ok((over || *self.work >= self.most).then_some(()))
     }
 
     fn before_code(&mut self, _: &mut Stepper, _: bool) -> Result<Pace<()>> {
         Ok(Pace::Within(SLICE))
+    }
+
+    fn takes(&mut self, _: &mut Stepper, _: &Stop, ticks: u64) -> Result<bool> {
+        *self.work += ticks;
+        Ok(false)
     }
 }

@@ -59,17 +59,18 @@ impl FailedOrder {
     }
 }
 
-/// One of each in turns: where one kind leads nowhere, the other one comes at most half as soon as by itself.
-fn in_turns<T>(one: VecDeque<T>, other: VecDeque<T>) -> VecDeque<T> {
-    let (mut one, mut other) = (one.into_iter(), other.into_iter());
+/// Two of the first kind and one of the other in turns: where the first one leads nowhere, the other one comes a third as
+/// soon as by itself, and not never.
+fn in_turns<T>(first: VecDeque<T>, other: VecDeque<T>) -> VecDeque<T> {
+    let (mut first, mut other) = (first.into_iter(), other.into_iter());
     let mut all = VecDeque::new();
     loop {
-        let next = (one.next(), other.next());
-        if next.0.is_none() && next.1.is_none() {
+        let before = all.len();
+        all.extend(first.by_ref().take(2));
+        all.extend(other.next());
+        if all.len() == before {
             return all;
         }
-        all.extend(next.0);
-        all.extend(next.1);
     }
 }
 
