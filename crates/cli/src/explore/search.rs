@@ -188,6 +188,10 @@ impl ExploreWatcher for Shown<'_> {
     }
 
     fn races(&mut self, races: &[Race], at: Option<&mut ReplayProcess>) {
+        if !self.args.explain && self.bar.is_hidden() {
+            // Names take longer than an attempt.
+            return;
+        }
         if let Some(host) = at {
             self.space = Some(names::space_of(host, &self.trace));
         }

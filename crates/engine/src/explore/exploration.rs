@@ -1,6 +1,7 @@
 //! The search itself: the next attempt follows from the known results. Must never believe an order that a replay from the
 //! beginning has not written.
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -124,7 +125,9 @@ pub(super) struct Exploration<'a> {
     /// Snapshots of attempts whose turn in the search has not come.
     brought: Vec<(Hints, Vec<pool::TrialSnapshot>)>,
     first: Option<String>,
-    /// Attempts of this search.
+    /// Attempts of this run whose turn in the search has not come.
+    made: HashSet<Hints>,
+    /// Those whose turn has come: jobs that try what may come next make no difference.
     new: u32,
     /// The caller has the [`ExactLock`].
     pub(super) locked: bool,
@@ -150,6 +153,7 @@ impl<'a> Exploration<'a> {
             running: Vec::new(),
             brought: Vec::new(),
             first: None,
+            made: HashSet::new(),
             new: 0,
             locked: false,
         };
@@ -248,6 +252,7 @@ impl<'a> Exploration<'a> {
     /// The next attempt of the search has failed.
     fn take_in(&mut self, hints: Hints, failed: &FailedTrial) -> Result<()> {
         let (at, events) = (failed.at, failed.events);
+        self.new += u32::from(self.made.remove(&hints));
         self.first.get_or_insert_with(|| failed.why.clone());
         if self.process != Some(at.process) && (self.forks || self.process.is_none()) {
             // It agrees with all of the process, or none was known.
@@ -275,7 +280,7 @@ impl<'a> Exploration<'a> {
         time: Duration,
         watcher: &mut dyn ExploreWatcher,
     ) -> Result<()> {
-        self.new += 1;
+        self.made.insert(hints.clone());
         let (number, at) = (self.attempts() + 1, failed.at);
         tracing::info!(target: "linear", "attempt {number} with {} decisions ({}): {at:?}: {}", hints.count(), hints.to_text(), failed.why);
         watcher.attempted(&Attempted {
