@@ -209,7 +209,15 @@ impl<'a> Exploration<'a> {
                     self.explored.add_raced(hints, Vec::new())?;
                     None
                 }
-                (need, _) => self.fork_trials(need, options.jobs, watcher)?,
+                (need, _) => match self.fork_trials(need, options.jobs, watcher) {
+                    Err(failure) if failure.class() != FailureClass::Internal => {
+                        tracing::info!(target: "linear", "no trials of one process by itself: {failure}");
+                        self.end_trials();
+                        (self.forks, self.fresh) = (false, false);
+                        None
+                    }
+                    tried => tried?,
+                },
             };
             if let Some(hints) = agrees
                 && self.confirm(hints, watcher)?
