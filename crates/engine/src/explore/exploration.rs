@@ -104,6 +104,8 @@ enum Need {
 pub(super) struct Exploration<'a> {
     trace: &'a Path,
     recording: Trace,
+    /// All processes of the recording.
+    processes: Vec<u32>,
     pub(super) explored: Explored,
     /// The process whose order is searched; not known before all of them have been replayed once.
     process: Option<u32>,
@@ -136,11 +138,12 @@ pub(super) struct Exploration<'a> {
 impl<'a> Exploration<'a> {
     pub(super) fn of(trace: &'a Path) -> Result<Self> {
         let recording = Trace::open(trace).map_err(Failure::setup)?;
-        let all = processes(&recording);
+        let processes = processes(&recording);
         let mut exploration = Self {
             trace,
             explored: Explored::open(trace)?,
             recording,
+            processes,
             process: None,
             base: Hints::default(),
             search: Search::default(),
@@ -157,7 +160,7 @@ impl<'a> Exploration<'a> {
             new: 0,
             locked: false,
         };
-        if let &[one] = &all[..] {
+        if let &[one] = &exploration.processes[..] {
             exploration.turn_to(one, Hints::default())?;
         }
         Ok(exploration)
@@ -247,6 +250,8 @@ impl<'a> Exploration<'a> {
                 return Ok(Need::Nothing);
             };
             let failed = self.explored.failed(&hints).filter(|_| !self.fresh);
+            // What is kept may be a stranger's.
+            let failed = failed.filter(|failed| self.processes.contains(&failed.at.process));
             let Some(failed) = failed.cloned() else {
                 return Ok(match self.process {
                     Some(_) => Need::Trial(hints),
@@ -362,7 +367,7 @@ impl<'a> Exploration<'a> {
             };
             match self.explored.failed(&hints) {
                 // It was made once more for its snapshots.
-                Some(known) if known.work == failed.work => {}
+                Some(known) if *known == failed => {}
                 Some(_) => self.explored.add_failed(hints, failed)?,
                 None => self.failed(hints, failed, time, watcher)?,
             }

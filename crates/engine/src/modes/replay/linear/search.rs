@@ -47,6 +47,8 @@ struct FailedOrder {
     is_looked_at: bool,
     /// Its last decision is one of ticks, and has changed nothing that can be seen.
     is_stale: bool,
+    /// Its changes are neighbours and races that are turned around, in turns.
+    has_turned: bool,
     /// The races in which it found accesses in this order, reversed, the last one last.
     races: Vec<AccessesInOrder>,
 }
@@ -55,7 +57,12 @@ impl FailedOrder {
     /// The less, the more promising are the changes from this one on, of attempts that agreed for equally long.
     fn rank(&self, change: usize) -> usize {
         let stale = if self.is_stale { STALE } else { 0 };
-        self.hints.count() + change / BREADTH + stale
+        // Where races come with them, neighbours are no further away than without.
+        let breadth = match self.has_turned {
+            true => 3 * BREADTH,
+            false => BREADTH,
+        };
+        self.hints.count() + change / breadth + stale
     }
 }
 
@@ -134,10 +141,12 @@ impl Search {
             events,
             is_looked_at,
             is_stale: !is_news && races.is_none(),
+            has_turned: false,
             races: races.unwrap_or_default(),
         };
         let turned = order.races.iter().rev();
         let turned = turned.map(|race| vec![Decision::Order(*race)]).collect();
+        order.has_turned = !order.races.is_empty();
         order.changes = in_turns(turned, order.changes);
         self.failed.push(order);
         is_looked_at
@@ -198,6 +207,7 @@ impl Search {
         for change in others.into_iter().chain(promising) {
             turned.push_front(change);
         }
+        last.has_turned = true;
         last.changes = in_turns(turned, std::mem::take(&mut last.changes));
     }
 
