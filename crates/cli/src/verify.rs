@@ -30,53 +30,30 @@ pub fn execute(args: &VerifyArgs) -> Result<EndStatus, Failure> {
     let bar = Bar::parts("verifying");
     let in_parts = verify_in_parts(&trace, jobs, every, &mut |done, all| bar.of(done, all));
     drop(bar);
-    if let Some(verified) = replay::judged(&trace, in_parts)? {
-        let how = format!(", in {} parts, {} at a time", verified.parts, verified.jobs);
-        return tell(
-            &trace,
-            verified.events,
-            verified.checksums,
-            files,
-            &how,
-            started,
-        );
-    }
-    if args.jobs.is_some_and(|jobs| jobs > 1) {
-        output::tell(replay::WHOLE);
-    }
-    let verified = replay::judged(
-        &trace,
-        supervisor::verify(trace.directory(), every, counting),
-    )?;
-    if let (Some(how), Some(totals)) = (args.stats.stats, &verified.totals) {
-        Stats::new(totals, None).tell(how);
-    }
-    tell(
-        &trace,
-        verified.events,
-        verified.checksums,
-        files,
-        "",
-        started,
-    )
-}
-
-/// Says what has been verified, and in which way.
-fn tell(
-    trace: &Trace,
-    events: u64,
-    checksums: u64,
-    files: usize,
-    how: &str,
-    started: Instant,
-) -> Result<EndStatus, Failure> {
+    let (events, checksums, how) = match replay::judged(&trace, in_parts)? {
+        Some(all) => {
+            let how = format!(", in {} parts, {} at a time", all.parts, all.jobs);
+            (all.events, all.checksums, how)
+        }
+        None => {
+            if args.jobs.is_some_and(|jobs| jobs > 1) {
+                output::tell(replay::WHOLE);
+            }
+            let verified = supervisor::verify(trace.directory(), every, counting);
+            let verified = replay::judged(&trace, verified)?;
+            if let (Some(how), Some(totals)) = (args.stats.stats, &verified.totals) {
+                Stats::new(totals, None).tell(how);
+            }
+            (verified.events, verified.checksums, String::new())
+        }
+    };
     let took = started.elapsed();
     output::print(|out| {
         writeln!(
             out,
             "verified {}{}: {} with their registers, {} of memory, {}; replayed twice in {}{how}",
             trace.directory().display(),
-            traces::window(trace).map_or(String::new(), |window| format!(" ({window})")),
+            traces::window(&trace).map_or(String::new(), |window| format!(" ({window})")),
             count(events, "event"),
             count(checksums, "checksum"),
             count(files as u64, "file"),

@@ -294,11 +294,11 @@ impl<'a> Exploration<'a> {
         watcher: &mut dyn ExploreWatcher,
     ) -> Result<()> {
         self.made.insert(hints.clone());
-        let (number, at) = (self.attempts() + 1, failed.at);
-        tracing::info!(target: "linear", "attempt {number} with {} decisions ({}): {at:?}: {}", hints.count(), hints.to_text(), failed.why);
+        let (attempts, text, at) = (self.attempts() + 1, hints.to_text(), failed.at);
+        tracing::info!(target: "linear", "attempt {attempts} with {} decisions ({text}): {at:?}: {}", hints.count(), failed.why);
         watcher.attempted(&Attempted {
-            attempts: self.attempts() + 1,
-            hints: &hints.to_text(),
+            attempts,
+            hints: &text,
             events: failed.events,
             best: self.best.max(failed.events),
             time: Some(time),
@@ -331,12 +331,11 @@ impl<'a> Exploration<'a> {
         let ahead = self.search.ahead(2 * jobs).into_iter();
         let wanted = std::iter::once(needed).chain(ahead.map(|h| (h, Purpose::Agreement)));
         for (n, (hints, purpose)) in wanted.enumerate() {
-            let known = purpose == Purpose::Agreement && self.explored.failed(&hints).is_some();
+            let failed = self.explored.failed(&hints);
             let mut running = self.running.iter();
-            let runs = running.any(|r| r.hints == hints && r.purpose == purpose);
+            let runs = running.any(|r| r.hints == hints && r.purpose() == purpose);
             // An attempt that is needed now waits for nobody.
-            if !runs && (n == 0 || !known && self.running.len() < jobs) {
-                let failed = self.explored.failed(&hints);
+            if !runs && (n == 0 || failed.is_none() && self.running.len() < jobs) {
                 let races = failed.filter(|_| purpose == Purpose::Races);
                 let from = races.map(|failed| failed.work.saturating_sub(RACES_WITHIN));
                 self.running.push(pool.begin(&hints, from)?);
@@ -349,7 +348,7 @@ impl<'a> Exploration<'a> {
             };
             let running = self.running.swap_remove(place);
             let (hints, time) = (running.hints.clone(), running.time());
-            if running.purpose == Purpose::Races {
+            if running.purpose() == Purpose::Races {
                 self.explored.add_raced(hints, trial.races)?;
                 continue;
             }
@@ -410,12 +409,7 @@ impl<'a> Exploration<'a> {
         let (FailureClass::Divergence, Some(at)) = (failed.failure.class(), failed.at) else {
             return Err(failed.failure);
         };
-        let failed = FailedTrial {
-            at,
-            events: at.events,
-            work: 0,
-            why: failed.failure.to_string(),
-        };
+        let failed = FailedTrial::of_whole(at, &failed.failure);
         self.failed(hints.clone(), failed, began.elapsed(), watcher)?;
         if self.forks && self.process != Some(at.process) {
             self.turn_to(at.process, hints)?;

@@ -57,6 +57,18 @@ pub struct FailedTrial {
     pub why: String,
 }
 
+impl FailedTrial {
+    /// Of a replay of all processes, which does not tell how much work one of them has done.
+    pub fn of_whole(at: Disagreement, failure: &Failure) -> Self {
+        Self {
+            at,
+            events: at.events,
+            work: 0,
+            why: failure.to_string(),
+        }
+    }
+}
+
 /// All that is known.
 pub struct Explored {
     file: File,

@@ -71,12 +71,7 @@ pub fn linearise(trace: &Path, jobs: usize, watcher: &mut dyn FnMut(Linearising)
     let mut exploration = Exploration::of(trace)?;
     exploration.locked = true;
     if exploration.explored.failed(&hints).is_none() {
-        let first = FailedTrial {
-            at,
-            events: at.events,
-            work: 0,
-            why: failure.to_string(),
-        };
+        let first = FailedTrial::of_whole(at, &failure);
         exploration.explored.add_failed(hints, first)?;
     }
     let options = ExploreOptions {

@@ -76,17 +76,21 @@ pub enum Purpose {
     Races,
 }
 
+/// A look for races.
+enum RaceLook {
+    /// It begins at this work.
+    At(u64),
+    /// It has begun.
+    Since(Instant),
+}
+
 /// A trial that runs.
 pub struct Running {
     host: ReplayProcess,
     /// Its decisions.
     pub hints: Hints,
-    /// Its purpose.
-    pub purpose: Purpose,
-    /// Where it is to look for races from.
-    approaches: Option<u64>,
-    /// Since when it looks for them.
-    watches: Option<Instant>,
+    /// Its look for races, if it makes one.
+    look: Option<RaceLook>,
     held: Vec<TrialSnapshot>,
     /// When the last snapshot was taken, and how long it took.
     taken: (Instant, Duration),
@@ -107,6 +111,14 @@ impl Running {
         &self.host
     }
 
+    /// Its purpose.
+    pub fn purpose(&self) -> Purpose {
+        match self.look {
+            None => Purpose::Agreement,
+            Some(_) => Purpose::Races,
+        }
+    }
+
     /// Time that it has taken.
     pub fn time(&self) -> Duration {
         self.began.elapsed()
@@ -121,26 +133,25 @@ impl Running {
         if trial.ended || trial.failed.is_some() {
             return Ok(While::Over(trial));
         }
-        if self.purpose == Purpose::Races && self.watches.is_some_and(|from| from.elapsed() > LOOK)
-        {
-            // Those of the way so far are not the last ones.
-            let races = Vec::new();
-            return Ok(While::Over(Trial { races, ..trial }));
-        }
-        if let Some(work) = self.approaches {
-            let mut next = TrialOrder::Approach(work);
-            if trial.work >= work {
-                self.approaches = None;
-                self.watches = Some(Instant::now());
+        match self.look {
+            Some(RaceLook::At(work)) if trial.work < work => {
+                self.host.order_trial(&TrialOrder::Approach(work))?;
+                return Ok(While::GoesOn);
+            }
+            Some(RaceLook::At(_)) => {
                 self.host.order_trial(&TrialOrder::Watch)?;
                 self.host.trial_answer()?;
-                next = TrialOrder::Go;
+                self.look = Some(RaceLook::Since(Instant::now()));
             }
-            self.host.order_trial(&next)?;
-            return Ok(While::GoesOn);
+            Some(RaceLook::Since(begun)) if begun.elapsed() > LOOK => {
+                // Those of the way so far are not the last ones.
+                let races = Vec::new();
+                return Ok(While::Over(Trial { races, ..trial }));
+            }
+            _ => {}
         }
         let (last, cost) = self.taken;
-        let due = self.purpose == Purpose::Agreement && last.elapsed() > LEAST.max(cost * COST);
+        let due = self.look.is_none() && last.elapsed() > LEAST.max(cost * COST);
         if let Some(standing) = trial.standing.filter(|_| due) {
             let begin = Instant::now();
             let host = self.host.fork()?;
@@ -210,9 +221,7 @@ impl Pool {
         Ok(Running {
             host,
             hints: hints.clone(),
-            purpose: races_from.map_or(Purpose::Agreement, |_| Purpose::Races),
-            approaches: races_from,
-            watches: None,
+            look: races_from.map(RaceLook::At),
             held: Vec::new(),
             taken: (Instant::now(), Duration::ZERO),
             began,

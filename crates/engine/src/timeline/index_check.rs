@@ -80,10 +80,10 @@ fn compare(trace: &Trace, folder: &Path, head: &ImageHead, host: &mut ReplayProc
     if ran.status.point != wanted {
         ran = to(wanted)?;
     }
-    compare_here(trace, folder, head, &ran, host)
+    compare_here(trace, folder, head, &ran, host).map(|_| ())
 }
 
-/// Compares an image with a replay that has run to its place.
+/// Compares an image with a replay that has run to its place; the checksum of memory and registers there.
 ///
 /// # Errors
 /// They differ.
@@ -93,7 +93,7 @@ pub(super) fn compare_here(
     head: &ImageHead,
     ran: &Ran,
     host: &mut ReplayProcess,
-) -> Result<()> {
+) -> Result<u64> {
     let image = ImageReader::open(folder, ImageSet::Index, head.process, head.work);
     let image = image
         .map_err(Refused::from)
@@ -121,7 +121,7 @@ pub(super) fn compare_here(
         tape.is_none_or(|tape| tape.is_ok_and(|mut tape| tape.outline().is_ok_and(|e| e.is_none())))
     };
     match difference(&image, &replayed, &at_end) {
-        None => Ok(()),
+        None => Ok(replayed.sum),
         Some(what) if image.sum != replayed.sum => {
             let page = other_page(folder, head, host)?;
             Err(differs(&format!("{what}\n  {page}")))

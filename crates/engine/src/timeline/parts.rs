@@ -20,7 +20,7 @@ use crate::supervisor;
 
 /// Of the memory that is available, the part that replays at the same time may have.
 const MEMORY_PART: u64 = 2;
-/// ReplayParts for each replay at a time, so that all have work until the end.
+/// Parts for each replay at a time, so that all have work until the end.
 const EACH: usize = 4;
 /// The memory of a replay besides the guest's.
 const OWN_MEMORY: u64 = 64 << 20;
@@ -111,8 +111,8 @@ impl<'t> ReplayParts<'t> {
             (StopReason::Work | StopReason::Interrupted, _) => Ok(None),
             (StopReason::Ended, None) => Ok(Some(PartEnd::of(&ran, host.checksum()?))),
             (StopReason::Until, Some(next)) => {
-                compare_here(self.trace, &self.folder, next, &ran, host)?;
-                Ok(Some(PartEnd::of(&ran, host.checksum()?)))
+                let sum = compare_here(self.trace, &self.folder, next, &ran, host)?;
+                Ok(Some(PartEnd::of(&ran, sum)))
             }
             (why, next) => Err(Failure::divergence(format!(
                 "a part of the recording ends elsewhere\n  the next part begins: {}\n  the replay of this one: {}, {why:?}",

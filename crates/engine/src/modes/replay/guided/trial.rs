@@ -8,7 +8,7 @@ use relive_dbt::Stop;
 
 use super::drive::Driver;
 use crate::failure::{Failure, FailureClass, Result};
-use crate::guide::trials::{ThreadPlace, Trial, TrialOrder, TrialStanding};
+use crate::guide::trials::{Disagreement, ThreadPlace, Trial, TrialOrder, TrialStanding};
 use crate::modes::replay::hook_state;
 use crate::modes::replay::linear::disagreement;
 use crate::modes::replay::linear::hints::Hints;
@@ -35,18 +35,8 @@ impl Driver {
         match order {
             TrialOrder::Decide(text) => self.decide(&text)?,
             TrialOrder::Watch => self.watch()?,
-            TrialOrder::Go | TrialOrder::Approach(_) => {
-                let most = match order {
-                    TrialOrder::Approach(work) => work,
-                    _ => u64::MAX,
-                };
-                match self.go_on(most) {
-                    Err(failure) if failure.class() == FailureClass::Divergence => {
-                        failed = Some((failure, disagreement::in_replay(&mut self.at)));
-                    }
-                    other => other?,
-                }
-            }
+            TrialOrder::Go => failed = self.disagrees_until(u64::MAX)?,
+            TrialOrder::Approach(work) => failed = self.disagrees_until(work)?,
         }
         Ok(Trial {
             events: hook_state::events(),
@@ -71,6 +61,16 @@ impl Driver {
     fn watch(&mut self) -> Result<()> {
         tracking::look_for_pairs()?;
         racing::meets_all(&mut self.at)
+    }
+
+    /// Goes on; why and where it leaves the recording, if it does.
+    fn disagrees_until(&mut self, most: u64) -> Result<Option<(Failure, Option<Disagreement>)>> {
+        match self.go_on(most) {
+            Err(failure) if failure.class() == FailureClass::Divergence => {
+                Ok(Some((failure, disagreement::in_replay(&mut self.at))))
+            }
+            other => other.map(|()| None),
+        }
     }
 
     fn go_on(&mut self, most: u64) -> Result<()> {

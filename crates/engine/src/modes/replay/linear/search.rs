@@ -129,26 +129,26 @@ impl Search {
             true => None,
             false => self.inherited(&hints),
         };
-        let mut order = FailedOrder {
+        let is_stale = !is_news && races.is_none();
+        let races = races.unwrap_or_default();
+        let neighbours = way.map_or_else(VecDeque::new, |way| {
+            let changes = changes(&hints, at, way, threads);
+            changes.into_iter().map(decisions).collect()
+        });
+        let turned = races.iter().rev();
+        let turned = turned.map(|race| vec![Decision::Order(*race)]).collect();
+        self.failed.push(FailedOrder {
             at: *at,
             agreed,
-            changes: way.map_or_else(VecDeque::new, |way| {
-                let changes = changes(&hints, at, way, threads);
-                changes.into_iter().map(decisions).collect()
-            }),
+            changes: in_turns(turned, neighbours),
             hints,
             tried: 0,
             events,
             is_looked_at,
-            is_stale: !is_news && races.is_none(),
-            has_turned: false,
-            races: races.unwrap_or_default(),
-        };
-        let turned = order.races.iter().rev();
-        let turned = turned.map(|race| vec![Decision::Order(*race)]).collect();
-        order.has_turned = !order.races.is_empty();
-        order.changes = in_turns(turned, order.changes);
-        self.failed.push(order);
+            is_stale,
+            has_turned: !races.is_empty(),
+            races,
+        });
         is_looked_at
     }
 
