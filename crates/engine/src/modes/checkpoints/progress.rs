@@ -22,8 +22,9 @@ pub struct RecordedProgress {
     pub left: BTreeMap<u32, Point>,
     /// The past of the child that is about to be forked.
     child: Elapsed,
-    /// The children of vfork(2) that are in this memory, each in that of the one before.
-    visitors: Vec<Visitor>,
+    /// The children of vfork(2) that are in this memory, by the rings of their parents' threads: several threads may have
+    /// one at the same time, and one may have one of its own.
+    visitors: BTreeMap<u32, Visitor>,
 }
 
 /// A child of vfork(2) in its parent's memory: its events are among those of the parent's way.
@@ -51,8 +52,13 @@ impl RecordedProgress {
 
     fn count_ring(&mut self, shm: Shm, ring: u32) {
         let now = Elapsed::of_ring(shm, ring);
-        let before = self.counted.insert(ring, now).unwrap_or_default();
-        self.total = self.total.with_growth(before, now);
+        let counted = self.counted.entry(ring).or_default();
+        self.total = self.total.with_growth(*counted, now);
+        // A call may be counted that is not logged yet.
+        *counted = Elapsed {
+            events: counted.events.max(now.events),
+            ..now
+        };
     }
 
     /// The past of the process, of which the task is the thread that runs.
@@ -108,23 +114,28 @@ impl RecordedProgress {
         self.visitors.clear();
     }
 
-    /// A child of vfork(2) begins, with its tape; the call that made it is not logged yet.
-    pub fn visitor_begins(&mut self, task: &Task) {
-        if let Tape::Out(tape) = &task.tape {
-            self.counted.remove(&tape.ring);
-            self.visitors.push(Visitor {
-                ring: tape.ring,
-                leaves: None,
-            });
-        }
+    /// The task is that of a child of vfork(2), which begins with its tape. The call that made it is logged when it has
+    /// left, but replays count it here.
+    pub fn visitor_begins(&mut self, shm: Shm, task: &Task) {
+        let parent = task.vforked.as_ref().map(|parent| &parent.tape);
+        let (Tape::Out(tape), Some(Tape::Out(parent))) = (&task.tape, parent) else {
+            return;
+        };
+        self.count_ring(shm, parent.ring);
+        self.counted.entry(parent.ring).or_default().events += 1;
+        self.total.events += 1;
+        self.counted.remove(&tape.ring);
+        let visitor = Visitor {
+            ring: tape.ring,
+            leaves: None,
+        };
+        self.visitors.insert(parent.ring, visitor);
     }
 
     /// It is about to become another program, which its tape will say. Gives the past of that.
     pub fn visitor_executes(&mut self, shm: Shm, task: &Task) -> Elapsed {
-        let mut past = self.at(shm, task).with_call();
-        if let Some(visitor) = self.visitors.last_mut() {
-            visitor.leaves = Some(VisitorEnd::Executes);
-        }
+        let mut past = self.at(shm, task);
+        self.visitor_leaves(task, VisitorEnd::Executes);
         // A replay counts a turn where it leaves the place of its parent's thread.
         past.turns += u64::from(task.slot != task.index);
         past
@@ -133,14 +144,25 @@ impl RecordedProgress {
     /// It has logged its last event.
     pub fn visitor_ends(&mut self, shm: Shm, task: &Task) {
         self.at(shm, task);
-        if let Some(visitor) = self.visitors.last_mut() {
-            visitor.leaves = Some(VisitorEnd::Ends);
+        self.visitor_leaves(task, VisitorEnd::Ends);
+    }
+
+    fn visitor_leaves(&mut self, task: &Task, end: VisitorEnd) {
+        let Tape::Out(tape) = &task.tape else {
+            return;
+        };
+        let visitor = self.visitors.values_mut().find(|v| v.ring == tape.ring);
+        if let Some(visitor) = visitor {
+            visitor.leaves = Some(end);
         }
     }
 
-    /// It has left, and its parent goes on.
-    pub fn visitor_left(&mut self, shm: Shm) {
-        let Some(Visitor { ring, leaves }) = self.visitors.pop() else {
+    /// It has left, and the task of its parent goes on.
+    pub fn visitor_left(&mut self, shm: Shm, task: &Task) {
+        let Tape::Out(parent) = &task.tape else {
+            return;
+        };
+        let Some(Visitor { ring, leaves }) = self.visitors.remove(&parent.ring) else {
             return;
         };
         match leaves {

@@ -50,8 +50,6 @@ impl Lives for Serial {
         _: Option<&Answer>,
     ) -> Result<Reply> {
         if let Some(checkpoints) = &self.checkpoints {
-            // The child's tape takes the place of this one meanwhile.
-            checkpoints.progress().at(self.shm, task);
             checkpoints.forks();
         }
         vfork::spawn(task, args, self)
@@ -236,7 +234,7 @@ impl vfork::Visits for Serial {
     fn child_begins(&self, task: &mut Task) -> Result<()> {
         task.tape = self.create_tape(task.id())?;
         if let Some(checkpoints) = &self.checkpoints {
-            checkpoints.progress().visitor_begins(task);
+            checkpoints.progress().visitor_begins(self.shm, task);
         }
         is_named(self.shm, task.process.index);
         self.baton.keep(keepers(task));
@@ -245,7 +243,7 @@ impl vfork::Visits for Serial {
 
     fn child_left(&self, task: &mut Task) -> Result<()> {
         if let Some(checkpoints) = &self.checkpoints {
-            checkpoints.progress().visitor_left(self.shm);
+            checkpoints.progress().visitor_left(self.shm, task);
         }
         let taken = self.baton.regain(task)?;
         if taken.switched {
