@@ -3,16 +3,16 @@
 //! A recording may hold more calls than memory: lines are written as soon as they are whole, and
 //! only calls that have not returned are held.
 
-use std::cell::RefCell;
 use std::collections::{BTreeMap, HashSet};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use relive_engine::Failure;
 use relive_engine::supervisor::EndStatus as Exit;
 use relive_engine::timeline::{
-    Callee, FunctionCall, Moment, Registers, ReplayProcess, Timeline, Uninterrupted, follow,
+    CallObserver, Callee, FunctionCall, Moment, Observed, Registers, ReplayProcess, Timeline,
+    Uninterrupted, follow,
 };
 use relive_symbols::{Argument, Function, Named, Space, SymbolType};
 use relive_trace::Bytes;
@@ -39,28 +39,28 @@ pub fn execute(args: &CallsArgs) -> Result<Exit, Failure> {
     let trace = traces::open_to_replay(args.trace.as_deref()).map_err(|e| remedy(args, e))?;
     let way = follow(&trace, args.process)?;
     let mut timeline = Timeline::open(trace.directory(), &way)?;
-    let list = RefCell::new(List {
-        wanted: Wanted::of(&mut timeline, &args.function)?,
-        folder: trace.directory().to_owned(),
-        json: args.json,
+    timeline.search_with(traces::jobs(args.jobs))?;
+    let wanted = Wanted::of(&mut timeline, &args.function)?;
+    let observer = || CallReader {
+        wanted: &wanted,
+        folder: trace.directory(),
         space: None,
         program: None,
         fresh: true,
         function: None,
         unknown: HashSet::new(),
+    };
+    let mut list = List {
+        json: args.json,
         waiting: BTreeMap::new(),
         broken: None,
-    });
+    };
     output::print(|out| {
-        let mut find = |host: &mut ReplayProcess| list.borrow_mut().find(host);
-        let mut tell = |n, moment: Moment<'_>, host: &mut ReplayProcess, registers: &Registers| {
-            let list = &mut *list.borrow_mut();
-            let again = list.note(n, moment, host, registers)?;
-            list.write(out, false)?;
-            Ok(again)
+        let mut take = |n, moment| {
+            list.note(n, moment);
+            list.write(out, false)
         };
-        let told = timeline.each_call(args.max, &mut find, &mut Uninterrupted, &mut tell);
-        let list = &mut *list.borrow_mut();
+        let told = timeline.each_call(args.max, &observer, &mut Uninterrupted, &mut take);
         // Calls that have not returned by now never will.
         let rest = told.and_then(|()| list.write(out, true));
         match list.broken.take() {
@@ -117,11 +117,10 @@ impl Wanted {
     }
 }
 
-/// The part of the list that is not written yet.
-struct List {
-    wanted: Wanted,
-    folder: PathBuf,
-    json: bool,
+/// Reads of a process what the list says of its calls.
+struct CallReader<'a> {
+    wanted: &'a Wanted,
+    folder: &'a Path,
     space: Option<Space>,
     /// The running program.
     program: Option<(Vec<u8>, u64)>,
@@ -130,9 +129,16 @@ struct List {
     function: Option<Function>,
     /// Callers without known names.
     unknown: HashSet<u64>,
-    waiting: BTreeMap<u64, Line>,
-    /// Standard output has failed.
-    broken: Option<io::Error>,
+}
+
+/// What is read at a moment of a call.
+enum CallMoment {
+    Begins(Box<Line>),
+    Returned {
+        result: u64,
+        results: Option<Vec<Argument>>,
+    },
+    Left,
 }
 
 /// One call.
@@ -145,15 +151,16 @@ struct Line {
     open: bool,
 }
 
-impl List {
-    /// Finds the function in the program that runs now.
+impl CallObserver for CallReader<'_> {
+    type Told = CallMoment;
+
     fn find(&mut self, host: &mut ReplayProcess) -> Result<Callee, Failure> {
-        let space = names::space_of(host, &self.folder);
+        let space = names::space_of(host, self.folder);
         let program = host.program()?;
         if self.program.as_ref() != Some(&program) {
             (self.program, self.fresh) = (Some(program.clone()), true);
         }
-        let addr = match &self.wanted {
+        let addr = match self.wanted {
             Wanted::Address(at) => Some(*at),
             Wanted::Name { name, late } => {
                 match (names::of_program(&space, &program.0, name)?, late) {
@@ -165,27 +172,28 @@ impl List {
         };
         let callee = callee(addr, &space);
         self.function = addr.and_then(|addr| space.function(addr));
+        // In the midst of a program its libraries are there already.
+        self.fresh &= self.function.is_none() || callee.jumps.is_empty();
         self.space = Some(space);
         Ok(callee)
     }
 
-    fn note(
+    fn observe(
         &mut self,
-        n: u64,
         moment: Moment<'_>,
         host: &mut ReplayProcess,
         registers: &Registers,
-    ) -> Result<bool, Failure> {
-        let mut again = false;
+    ) -> Result<Observed<CallMoment>, Failure> {
         let from = names::passing(registers);
-        match moment {
+        let mut again = false;
+        let told = match moment {
             Moment::Begins(call) => {
                 again = self.look(call, host);
                 let space = self.space.as_ref();
                 let described = space.zip(self.function.as_ref());
                 let arguments =
                     described.map(|(s, f)| f.arguments(s, &mut ReplayedGuest(host), &from));
-                let line = Line {
+                CallMoment::Begins(Box::new(Line {
                     call: *call,
                     caller: space
                         .map(|s| s.name(call.return_to.wrapping_sub(1)))
@@ -194,27 +202,22 @@ impl List {
                     variadic: self.function.as_ref().is_some_and(|f| f.variadic),
                     results: None,
                     open: true,
-                };
-                self.waiting.insert(n, line);
+                }))
             }
             Moment::Returned => {
                 let described = self.space.as_ref().zip(self.function.as_ref());
-                let results = described.map(|(s, f)| f.results(s, &mut ReplayedGuest(host), &from));
-                if let Some(line) = self.waiting.get_mut(&n) {
-                    line.call.result = Some(registers.gpr[0]);
-                    line.results = results;
-                    line.open = false;
+                CallMoment::Returned {
+                    result: registers.gpr[0],
+                    results: described.map(|(s, f)| f.results(s, &mut ReplayedGuest(host), &from)),
                 }
             }
-            Moment::Left => {
-                if let Some(line) = self.waiting.get_mut(&n) {
-                    line.open = false;
-                }
-            }
-        }
-        Ok(again)
+            Moment::Left => CallMoment::Left,
+        };
+        Ok(Observed { told, again })
     }
+}
 
+impl CallReader<'_> {
     /// Reads the program's modules again at the first call, and if something of a call is unknown,
     /// because libraries come and go. Returns whether it did.
     fn look(&mut self, call: &FunctionCall, host: &mut ReplayProcess) -> bool {
@@ -228,7 +231,7 @@ impl List {
         let first = std::mem::take(&mut self.fresh);
         let again = first || !new.is_empty() && self.unknown.len() < MOST_UNKNOWN;
         if again {
-            let space = names::space_of(host, &self.folder);
+            let space = names::space_of(host, self.folder);
             for at in new {
                 if space.name(at).file_address.is_none() {
                     self.unknown.insert(at);
@@ -238,6 +241,32 @@ impl List {
             self.space = Some(space);
         }
         again
+    }
+}
+
+/// The part of the list that is not written yet.
+struct List {
+    json: bool,
+    waiting: BTreeMap<u64, Line>,
+    /// Standard output has failed.
+    broken: Option<io::Error>,
+}
+
+impl List {
+    fn note(&mut self, n: u64, moment: CallMoment) {
+        let line = self.waiting.get_mut(&n);
+        match (moment, line) {
+            (CallMoment::Begins(line), _) => {
+                self.waiting.insert(n, *line);
+            }
+            (CallMoment::Returned { result, results }, Some(line)) => {
+                line.call.result = Some(result);
+                line.results = results;
+                line.open = false;
+            }
+            (CallMoment::Left, Some(line)) => line.open = false,
+            (_, None) => {}
+        }
     }
 
     /// Writes whole lines, in the order of calls; at the end all lines.

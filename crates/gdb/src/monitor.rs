@@ -27,7 +27,7 @@ calls ADDR [MAX]   calls of the function at ADDR over the whole recording
 files              files that the trace has copies of";
 
 /// Calls that are listed if the client gives no number.
-const CALLS: usize = 100;
+const CALLS: u64 = 100;
 /// Limit on the listed calls: they are in memory until the last one is known.
 const MOST_CALLS: u64 = 100_000;
 /// Bytes that `last-write` covers by default, and at most.
@@ -115,7 +115,7 @@ impl Debuggee {
             ["last-write", addr, len] => self.last_write(number(addr)?, number(len)?, until)?,
             ["calls", addr] => self.calls(number(addr)?, CALLS, until)?,
             ["calls", addr, most] => {
-                let most = number(most)?.min(MOST_CALLS) as usize;
+                let most = number(most)?.min(MOST_CALLS);
                 self.calls(number(addr)?, most, until)?
             }
             ["files"] => {
@@ -184,7 +184,7 @@ impl Debuggee {
     fn calls(
         &mut self,
         addr: u64,
-        most: usize,
+        most: u64,
         until: &mut Until<'_>,
     ) -> Result<Vec<String>, Failure> {
         let back = self.status().point;

@@ -174,6 +174,10 @@ pub struct CallsArgs {
     /// Which process: its index in the recording
     #[arg(short, long, value_name = "N", default_value_t = 0)]
     pub process: u32,
+    /// Replay so many parts of an indexed recording at the same time (relive index) [default: as many
+    /// as there are cores, and memory for]
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub jobs: Option<u32>,
     /// Print one object for each call
     #[arg(long)]
     pub json: bool,

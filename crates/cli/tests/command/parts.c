@@ -1,5 +1,6 @@
 /* Two threads that count, and write much to both standard streams. Some words are written early, some late. */
 #include <pthread.h>
+#include <setjmp.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -14,6 +15,13 @@ __attribute__((noinline)) unsigned work(unsigned n, unsigned more)
     for (unsigned i = 0; i < n; i++)
         sum = sum * 31 + i;
     return more ? work(n / 2, more - 1) + sum : sum;
+}
+
+/* Never returns. */
+__attribute__((noinline)) void leaves(jmp_buf *back, unsigned n)
+{
+    work(n, 0);
+    longjmp(*back, 1);
 }
 
 static void round_of(int who, int n)
@@ -31,6 +39,9 @@ static void round_of(int who, int n)
     if (write(1, text, sizeof text) != sizeof text || (n % 10 == 0 && write(2, text, 30) != 30))
         _exit(3);
     pthread_mutex_unlock(&lock);
+    jmp_buf back;
+    if (n % 7 == 3 && setjmp(back) == 0)
+        leaves(&back, n);
 }
 
 static void *thread(void *unused)

@@ -84,6 +84,31 @@ fn the_last_write_is_the_same_in_whatever_part_it_is() {
 }
 
 #[test]
+fn calls_are_the_same_whatever_part_they_begin_and_end_in() {
+    let sandbox = recorded(&[]);
+    let functions = ["work", "round_of", "leaves", "main"];
+    let asked = |more: &[&str]| {
+        let of = |function: &&str| {
+            let words = ["calls", function, "trace", "--json"];
+            sandbox.relive(&[&words[..], more].concat()).ok().stdout
+        };
+        functions.iter().map(of).collect::<Vec<_>>()
+    };
+    let without = asked(&[]);
+    let lines: Vec<usize> = without.iter().map(|all| all.lines().count()).collect();
+    assert!(
+        lines[0] > 600 && lines[1] == 320 && lines[2] == 46 && lines[3] == 1,
+        "{lines:?}"
+    );
+    let few = asked(&["--max", "99"]);
+    sandbox.relive(&["index", "trace", "--images", "30"]).ok();
+    assert_eq!(asked(&["-j2"]), without);
+    for jobs in ["-j1", "-j7"] {
+        assert_eq!(asked(&[jobs, "--max", "99"]), few, "{jobs}");
+    }
+}
+
+#[test]
 fn a_damaged_image_is_said_wherever_it_is() {
     let sandbox = recorded(&[]);
     sandbox.relive(&["index", "trace", "--images", "9"]).ok();

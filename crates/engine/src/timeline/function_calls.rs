@@ -1,15 +1,17 @@
-//! The calls of a function in a whole recording, found by replaying it. Must never take a call for ended
-//! whose return has not been seen.
+//! The calls of a function in a stretch of a recording, found by replaying it. Must never take a call for ended whose return
+//! has not been seen.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::present::{Stopped, Timeline};
 use super::queries::EventPlace;
 use super::replay_process::{Interrupter, ReplayProcess};
-use crate::failure::Result;
-use crate::guide::protocol::StopEvent;
+use crate::failure::{Failure, Result};
+use crate::guide::point::Point;
+use crate::guide::protocol::{
+    AtStop, Hit, ReplayStatus, RunRequest, StopEvent, StopReason, StopSet,
+};
 use crate::guide::register_set::Registers;
 
 /// A call of a function.
@@ -37,13 +39,40 @@ pub enum Moment<'a> {
     Left,
 }
 
-/// Observes calls: gets the number of the call, counted from 0, the moment, and the process with
-/// the registers of the thread there. Returns whether the functions should be looked for again,
-/// because other libraries are there.
-pub type CallObserver<'a> =
-    dyn FnMut(u64, Moment<'_>, &mut ReplayProcess, &Registers) -> Result<bool> + 'a;
+/// Looks at the calls of a function in one stretch of a recording.
+pub trait CallObserver {
+    /// What it has to say of a moment of a call.
+    type Told: Send;
 
-/// Where a function is in one program, see [`Timeline::each_call`].
+    /// Finds the function in the program that the process runs now: asked for at the beginning of the stretch, and in each
+    /// new program.
+    ///
+    /// # Errors
+    /// The function is not one, or the process cannot be read.
+    fn find(&mut self, host: &mut ReplayProcess) -> Result<Callee>;
+
+    /// Gets a moment of a call, and the process with the registers of the thread there.
+    ///
+    /// # Errors
+    /// The process cannot be read.
+    fn observe(
+        &mut self,
+        moment: Moment<'_>,
+        host: &mut ReplayProcess,
+        registers: &Registers,
+    ) -> Result<Observed<Self::Told>>;
+}
+
+/// The answer of a [`CallObserver`].
+#[derive(Debug)]
+pub struct Observed<T> {
+    /// What it has to say.
+    pub told: T,
+    /// The function should be looked for again, because other libraries are there.
+    pub again: bool,
+}
+
+/// Where a function is in one program.
 #[derive(Clone, Debug, Default)]
 pub struct Callee {
     /// Its first instruction; `None` if the program has no such function.
@@ -52,12 +81,16 @@ pub struct Callee {
     pub jumps: Vec<u64>,
 }
 
-/// Finds the function in the program that a process runs now.
-pub type Find<'a> = dyn FnMut(&mut ReplayProcess) -> Result<Callee> + 'a;
+/// Who is told of calls.
+pub(super) trait Tellable<T>: Interrupter {
+    /// Takes what is told of the call of this number; `false`: nothing more is wanted.
+    fn tell(&mut self, number: u64, told: T) -> bool;
+}
 
 /// A call that has not returned.
 struct Open {
-    number: u64,
+    /// `None`: it is not among those that are told.
+    number: Option<u64>,
     slot: u32,
     return_to: u64,
 }
@@ -67,159 +100,230 @@ const RSP: usize = 4;
 /// No longjmp goes up further: the largest stack of a first thread.
 const MOST_STACK: u64 = 512 << 20;
 
-impl Timeline {
-    /// The calls of the function at `addr`, from the present position on, at most `most`.
-    /// Afterwards the timeline is behind the last of them, or at the end.
-    ///
-    /// # Errors
-    /// Divergence.
-    pub fn calls(
-        &mut self,
-        addr: u64,
-        most: usize,
-        wanted: &mut dyn Interrupter,
-    ) -> Result<Vec<FunctionCall>> {
-        let mut calls: Vec<FunctionCall> = Vec::new();
-        let mut find = |_: &mut ReplayProcess| {
-            Ok(Callee {
-                addr: Some(addr),
-                jumps: Vec::new(),
-            })
+/// Follows the calls in one stretch. It remembers only those that have not returned: at most one for each word of the stacks.
+///
+/// A call has returned when its thread is at its return address, its stack is as a return
+/// leaves it, and the word that a return takes is still there. Where an exception's handler
+/// goes on at that very place, it has made calls of its own that took that word; longjmp(3)
+/// makes none, so its targets are looked at.
+pub(super) struct CallFollower<'o, O> {
+    observer: &'o mut O,
+    callee: Callee,
+    stops: StopSet,
+    /// By the address of the word with the return address: a word belongs to one call.
+    open: BTreeMap<u64, Open>,
+    /// Those of them that are told.
+    told: u64,
+    count: u64,
+    most: u64,
+    /// The stretch is over: calls that begin now are another one's.
+    behind: bool,
+}
+
+impl<'o, O: CallObserver> CallFollower<'o, O> {
+    /// Of a process at the beginning of a stretch, for at most so many calls.
+    pub fn of(host: &mut ReplayProcess, observer: &'o mut O, most: u64) -> Result<Self> {
+        let mut follower = Self {
+            observer,
+            callee: Callee::default(),
+            stops: StopSet {
+                execs: true,
+                ..StopSet::default()
+            },
+            open: BTreeMap::new(),
+            told: 0,
+            count: 0,
+            most,
+            behind: false,
         };
-        let mut tell = |n, moment: Moment<'_>, _: &mut ReplayProcess, registers: &Registers| {
-            match moment {
-                Moment::Begins(call) => calls.push(*call),
-                Moment::Returned => {
-                    let call = usize::try_from(n).ok().and_then(|n| calls.get_mut(n));
-                    if let Some(call) = call {
-                        call.result = Some(registers.gpr[0]);
-                    }
-                }
-                Moment::Left => {}
-            }
-            Ok(false)
-        };
-        self.each_call(most as u64, &mut find, wanted, &mut tell)?;
-        Ok(calls)
+        follower.enter(host)?;
+        Ok(follower)
     }
 
-    /// Tells of the calls of a function as they happen, from the present position on, of at most
-    /// `most`. `find` says where it is, at the beginning and in each new program. Only calls that
-    /// have not returned are remembered: at most one for each word of the stacks.
-    ///
-    /// A call has returned when its thread is at its return address, its stack is as a return
-    /// leaves it, and the word that a return takes is still there. Where an exception's handler
-    /// goes on at that very place, it has made calls of its own that took that word; longjmp(3)
-    /// makes none, so its targets are looked at.
+    /// Follows the calls that begin up to a place, or to the end of the process, until they have returned; `leave`: one that
+    /// begins at the present position is known. `tell` gets the number of a call, from 0, and what the observer says of it,
+    /// and answers whether more is wanted. Gives where the process is then, if it has gone on.
     ///
     /// # Errors
-    /// Divergence, or a failure of `tell`.
-    pub fn each_call(
-        &mut self,
-        most: u64,
-        find: &mut Find<'_>,
-        wanted: &mut dyn Interrupter,
-        tell: &mut CallObserver<'_>,
-    ) -> Result<()> {
-        let old = std::mem::take(&mut self.stops);
-        let told = self.tell_calls(most, find, wanted, tell);
-        self.stops = old;
-        told
-    }
-
-    fn tell_calls(
-        &mut self,
-        most: u64,
-        find: &mut Find<'_>,
-        wanted: &mut dyn Interrupter,
-        tell: &mut CallObserver<'_>,
-    ) -> Result<()> {
-        // By the address of the word with the return address: a word belongs to one call.
-        let mut open: BTreeMap<u64, Open> = BTreeMap::new();
-        let mut count = 0;
-        let mut callee = self.enter(find)?;
-        self.stops.execs = true;
-        while count < most || !open.is_empty() {
-            let Stopped::Hit(hit) = self.forward_only(wanted)? else {
-                return Ok(());
+    /// Divergence, or the observer's.
+    pub fn follow<W: Tellable<O::Told>>(
+        mut self,
+        host: &mut ReplayProcess,
+        mut until: Option<Point>,
+        mut leave: bool,
+        tell: &mut W,
+    ) -> Result<Option<ReplayStatus>> {
+        let mut status = None;
+        while self.told > 0 || (self.count < self.most && !self.behind) {
+            let run = RunRequest {
+                until,
+                search: AtStop::Stop,
+                leave,
+                ..RunRequest::to_the_end()
             };
-            let place = EventPlace::of(&self.status);
-            let host = &mut self.current;
-            let Some(registers) = host.registers(hit.slot)? else {
-                continue;
-            };
-            if hit.what == StopEvent::Exec {
-                // The stack is gone, and so is the code.
-                for call in std::mem::take(&mut open).into_values() {
-                    tell(call.number, Moment::Left, host, &registers)?;
-                }
-                callee = self.enter(find)?;
-                continue;
+            let ran = host.run(&run, &self.stops, tell)?;
+            status = Some(ran.status);
+            let is_over = until == Some(ran.status.point);
+            if is_over {
+                (self.behind, until) = (true, None);
             }
-            let rsp = registers.gpr[RSP];
-            let returned = rsp.wrapping_sub(8);
-            if open.get(&returned).is_some_and(|o| o.return_to == hit.pc)
-                && word(host, returned)? == hit.pc
-                && let Some(call) = open.remove(&returned)
-            {
-                tell(call.number, Moment::Returned, host, &registers)?;
-            }
-            if callee.jumps.contains(&hit.pc) {
-                let to = jump_target(host, &registers)?;
-                let left = |at: u64, o: &Open| o.slot == hit.slot && (rsp..to).contains(&at);
-                let gone: Vec<u64> = open
-                    .iter()
-                    .filter(|(at, o)| left(**at, o))
-                    .map(|(at, _)| *at)
-                    .collect();
-                for at in gone {
-                    if let Some(call) = open.remove(&at) {
-                        tell(call.number, Moment::Left, host, &registers)?;
+            match ran.why {
+                StopReason::Hit(hit) => {
+                    if !self.meets(hit, &ran.status, host, tell)? {
+                        break;
                     }
+                    leave = true;
                 }
-            }
-            if callee.addr == Some(hit.pc) && count < most {
-                let return_to = word(host, rsp)?;
-                let call = FunctionCall {
-                    place,
-                    arguments: ARGUMENTS.map(|r| registers.gpr[r]),
-                    return_to,
-                    result: None,
-                };
-                let began = Open {
-                    number: count,
-                    slot: hit.slot,
-                    return_to,
-                };
-                if let Some(before) = open.insert(rsp, began) {
-                    tell(before.number, Moment::Left, host, &registers)?;
-                }
-                let again = tell(count, Moment::Begins(&call), host, &registers)?;
-                count += 1;
-                if again {
-                    callee = find(host)?;
-                    let all = callee.jumps.iter().copied().chain(callee.addr);
-                    self.stops.breakpoints.extend(all);
-                    self.stops.breakpoints.sort_unstable();
-                    self.stops.breakpoints.dedup();
-                }
-                // Return addresses stay breakpoints: there are as many as places that call.
-                if let Err(i) = self.stops.breakpoints.binary_search(&return_to) {
-                    self.stops.breakpoints.insert(i, return_to);
+                StopReason::Until if is_over => leave = false,
+                StopReason::Interrupted => break,
+                StopReason::Ended if until.is_none() => break,
+                why => {
+                    return Err(Failure::internal(format!(
+                        "calls were followed up to {until:?}, and the replay stopped at {}: {why:?}",
+                        ran.status.point
+                    )));
                 }
             }
         }
-        Ok(())
+        Ok(status)
+    }
+
+    /// A thread is at one of the places.
+    fn meets<W: Tellable<O::Told>>(
+        &mut self,
+        hit: Hit,
+        status: &ReplayStatus,
+        host: &mut ReplayProcess,
+        tell: &mut W,
+    ) -> Result<bool> {
+        let Some(registers) = host.registers(hit.slot)? else {
+            return Ok(true);
+        };
+        if hit.what == StopEvent::Exec {
+            // The stack is gone, and so is the code.
+            for call in std::mem::take(&mut self.open).into_values() {
+                if !self.ends(&call, Moment::Left, host, &registers, tell)? {
+                    return Ok(false);
+                }
+            }
+            self.enter(host)?;
+            return Ok(true);
+        }
+        let rsp = registers.gpr[RSP];
+        let returned = rsp.wrapping_sub(8);
+        if self
+            .open
+            .get(&returned)
+            .is_some_and(|o| o.return_to == hit.pc)
+            && word(host, returned)? == hit.pc
+            && let Some(call) = self.open.remove(&returned)
+            && !self.ends(&call, Moment::Returned, host, &registers, tell)?
+        {
+            return Ok(false);
+        }
+        if self.callee.jumps.contains(&hit.pc) {
+            let to = jump_target(host, &registers)?;
+            let left = |at: u64, o: &Open| o.slot == hit.slot && (rsp..to).contains(&at);
+            let gone: Vec<u64> = self
+                .open
+                .iter()
+                .filter(|(at, o)| left(**at, o))
+                .map(|(at, _)| *at)
+                .collect();
+            for at in gone {
+                if let Some(call) = self.open.remove(&at)
+                    && !self.ends(&call, Moment::Left, host, &registers, tell)?
+                {
+                    return Ok(false);
+                }
+            }
+        }
+        if self.callee.addr != Some(hit.pc) {
+            return Ok(true);
+        }
+        self.begins(hit, status, host, &registers, tell)
+    }
+
+    /// A thread is at the function's first instruction.
+    fn begins<W: Tellable<O::Told>>(
+        &mut self,
+        hit: Hit,
+        status: &ReplayStatus,
+        host: &mut ReplayProcess,
+        registers: &Registers,
+        tell: &mut W,
+    ) -> Result<bool> {
+        let rsp = registers.gpr[RSP];
+        let return_to = word(host, rsp)?;
+        let is_told = self.count < self.most && !self.behind;
+        let call = Open {
+            number: is_told.then_some(self.count),
+            slot: hit.slot,
+            return_to,
+        };
+        if let Some(before) = self.open.insert(rsp, call)
+            && !self.ends(&before, Moment::Left, host, registers, tell)?
+        {
+            return Ok(false);
+        }
+        if !is_told {
+            return Ok(true);
+        }
+        let call = FunctionCall {
+            place: EventPlace::of(status),
+            arguments: ARGUMENTS.map(|r| registers.gpr[r]),
+            return_to,
+            result: None,
+        };
+        let observed = self
+            .observer
+            .observe(Moment::Begins(&call), host, registers)?;
+        let goes_on = tell.tell(self.count, observed.told);
+        self.count += 1;
+        self.told += 1;
+        if observed.again {
+            self.callee = self.observer.find(host)?;
+            self.stop_there();
+        }
+        // Return addresses stay breakpoints: there are as many as places that call.
+        let all = &mut self.stops.breakpoints;
+        if let Err(i) = all.binary_search(&return_to) {
+            all.insert(i, return_to);
+        }
+        Ok(goes_on)
+    }
+
+    /// A call is over.
+    fn ends<W: Tellable<O::Told>>(
+        &mut self,
+        call: &Open,
+        moment: Moment<'_>,
+        host: &mut ReplayProcess,
+        registers: &Registers,
+        tell: &mut W,
+    ) -> Result<bool> {
+        let Some(number) = call.number else {
+            return Ok(true);
+        };
+        self.told -= 1;
+        let observed = self.observer.observe(moment, host, registers)?;
+        Ok(tell.tell(number, observed.told))
     }
 
     /// Finds the function in the program that runs, and stops there from now on.
-    fn enter(&mut self, find: &mut Find<'_>) -> Result<Callee> {
-        let callee = find(&mut self.current)?;
-        let all = callee.jumps.iter().copied().chain(callee.addr);
-        self.stops.breakpoints = all.collect();
-        self.stops.breakpoints.sort_unstable();
-        self.stops.breakpoints.dedup();
-        Ok(callee)
+    fn enter(&mut self, host: &mut ReplayProcess) -> Result<()> {
+        self.callee = self.observer.find(host)?;
+        self.stops.breakpoints.clear();
+        self.stop_there();
+        Ok(())
+    }
+
+    fn stop_there(&mut self) {
+        let all = self.callee.jumps.iter().copied().chain(self.callee.addr);
+        let breakpoints = &mut self.stops.breakpoints;
+        breakpoints.extend(all);
+        breakpoints.sort_unstable();
+        breakpoints.dedup();
     }
 }
 

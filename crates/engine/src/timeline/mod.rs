@@ -9,6 +9,7 @@
 mod ancestors;
 mod at_once;
 mod back;
+mod calls_in_parts;
 mod excerpt;
 mod function_calls;
 mod image_list;
@@ -18,6 +19,7 @@ mod index_check;
 mod kept;
 mod last_hit;
 mod parts;
+mod plain_calls;
 mod portions;
 mod present;
 mod queries;
@@ -40,7 +42,7 @@ pub use crate::guide::races::{AccessOrder, OrderedAccess, Race, RaceAccess, Race
 pub use crate::guide::register_set::{Registers, vector_places, vector_state};
 pub use ancestors::{Follow, child, crashes, follow, processes};
 pub use excerpt::{Beginning, CutPlace, Excerpted, beginning, make_excerpt, refuse_sharing};
-pub use function_calls::{CallObserver, Callee, Find, FunctionCall, Moment};
+pub use function_calls::{CallObserver, Callee, FunctionCall, Moment, Observed};
 pub use index::{Indexed, Places, index};
 pub use index_check::check_index;
 pub use present::{Stopped, Timeline};

@@ -54,7 +54,7 @@ impl<'t> ReplayParts<'t> {
         let chain = follow(trace, process)?.chain;
         let images = image_list::of(&folder, &chain)?;
         let jobs = at_a_time(&folder, &images, jobs)?;
-        let cuts = evenly(&images, jobs * EACH);
+        let cuts = evenly_cut(&images, jobs);
         let parts = Self {
             trace,
             folder,
@@ -62,7 +62,7 @@ impl<'t> ReplayParts<'t> {
             cuts,
             jobs,
         };
-        Ok(Some(parts).filter(|parts| parts.jobs > 1 && !parts.cuts.is_empty()))
+        Ok(Some(parts).filter(|parts| !parts.cuts.is_empty()))
     }
 
     /// How many there are.
@@ -142,6 +142,14 @@ impl PartEnd {
             ended: ran.status.ended,
             checksum,
         }
+    }
+}
+
+/// Where the way is cut for so many replays at a time.
+pub(super) fn evenly_cut(images: &[ImageHead], jobs: usize) -> Vec<ImageHead> {
+    match jobs {
+        ..2 => Vec::new(),
+        jobs => evenly(images, jobs * EACH),
     }
 }
 

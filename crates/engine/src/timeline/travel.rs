@@ -36,19 +36,6 @@ impl Timeline {
         self.go_on(None, None, wanted)
     }
 
-    /// As [`Timeline::forward`], without anything that makes going back cheap: for many stops.
-    pub(super) fn forward_only(&mut self, wanted: &mut dyn Interrupter) -> Result<Stopped> {
-        self.forget_changes();
-        let run = RunRequest {
-            search: AtStop::Stop,
-            leave: true,
-            ..RunRequest::to_the_end()
-        };
-        let ran = self.current.run(&run, &self.stops, wanted)?;
-        self.status = ran.status;
-        Ok(stopped(&ran))
-    }
-
     /// Lets a thread execute `count` instructions, while others may run too.
     ///
     /// # Errors
