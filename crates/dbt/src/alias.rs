@@ -75,6 +75,12 @@ impl Alias {
         unsafe { sys::syscall(libc::SYS_madvise as u64, args) };
     }
 
+    /// Its pages of the cache: from the first address up to the second one. Only through it may they be written to, if it has
+    /// a second mapping.
+    pub(crate) fn pages(&self) -> (u32, u32) {
+        (self.start, self.end)
+    }
+
     /// The writable address of `len` bytes at this address of the cache, if there is one.
     pub(crate) fn of(&mut self, at: u32, len: usize) -> Option<u64> {
         let inside = at >= self.start && at as usize + len <= self.end as usize;

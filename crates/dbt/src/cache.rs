@@ -218,6 +218,19 @@ impl Cache {
             "outside of the cache"
         );
         self.changed = true;
+        // A unit may have begun before a fork and gone on behind it. One write over pages of both kinds would take those
+        // of the alias's memory away from it: later code would go to memory that is not executed.
+        let end = at + bytes.len() as u32;
+        let (open, closed) = self.alias.as_ref().map_or((at, at), Alias::pages);
+        let cuts = [at, open.clamp(at, end), closed.clamp(at, end), end];
+        for cut in cuts.windows(2).filter(|cut| cut[0] < cut[1]) {
+            let part = &bytes[(cut[0] - at) as usize..(cut[1] - at) as usize];
+            self.change_alike(cut[0], part);
+        }
+    }
+
+    /// The same on pages of one kind.
+    fn change_alike(&mut self, at: u32, bytes: &[u8]) {
         let alias = self.alias.as_mut().and_then(|a| a.of(at, bytes.len()));
         // SAFETY: the range lies in our mapping, which no Rust object lives in, as asserted.
         unsafe {

@@ -116,6 +116,53 @@ fn write(guest: &mut Guest, rng: &mut Rng, i: u64) {
         .expect("the code can be changed");
 }
 
+/// Runs some functions, with room made whenever there is none.
+fn run_some(guest: &mut Guest, rng: &mut Rng) {
+    guest.assemble(LOW_CODE, |a| {
+        use iced_x86::code_asm::*;
+        a.mov(rdx, function(rng.below(FUNCTIONS)))?;
+        a.call(rdx)?;
+        a.syscall()
+    });
+    guest
+        .t
+        .invalidate(GuestAddr(LOW_CODE), GuestAddr(LOW_CODE + 64))
+        .expect("the code can be changed");
+    (guest.ctx.gpr[4], guest.ctx.gpr[14]) = (TOP, 300);
+    loop {
+        match guest.run() {
+            Stop::CacheFull { .. } => guest.t.reclaim().expect("memory"),
+            Stop::Syscall { .. } => break,
+            stop => panic!("{stop:?}"),
+        }
+        guest.t.check();
+    }
+    guest.t.check();
+}
+
+/// A unit that has pages of both kinds: from before a fork, and written through the alias.
+#[test]
+fn a_unit_from_before_and_behind_a_fork_is_filled_anew() {
+    for seed in 0..6 {
+        let mut rng = Rng::new(seed);
+        let mut guest = Guest::with(Options {
+            cache_bytes: 1 << 20,
+            max_insns: 16,
+            count_accesses: false,
+            ..options(16)
+        });
+        for _ in 0..80 {
+            (0..FUNCTIONS).for_each(|i| write(&mut guest, &mut rng, i));
+            run_some(&mut guest, &mut rng);
+            if guest.t.stats().reclaims == 0 && rng.one_in(2) {
+                guest.t.about_to_fork();
+            }
+        }
+        let stats = guest.t.stats();
+        assert!(stats.reclaims > 1 && stats.reused_bytes > 0, "{stats:?}");
+    }
+}
+
 /// Functions change at random, run at random, and the cache is full and reclaimed all the time.
 #[test]
 fn nothing_leads_to_free_room() {
@@ -136,26 +183,7 @@ fn nothing_leads_to_free_room() {
             if rng.one_in(20) {
                 guest.t.about_to_fork();
             }
-            guest.assemble(LOW_CODE, |a| {
-                use iced_x86::code_asm::*;
-                a.mov(rdx, function(rng.below(FUNCTIONS)))?;
-                a.call(rdx)?;
-                a.syscall()
-            });
-            guest
-                .t
-                .invalidate(GuestAddr(LOW_CODE), GuestAddr(LOW_CODE + 64))
-                .expect("the code can be changed");
-            (guest.ctx.gpr[4], guest.ctx.gpr[14]) = (TOP, 300);
-            loop {
-                match guest.run() {
-                    Stop::CacheFull { .. } => guest.t.reclaim().expect("memory"),
-                    Stop::Syscall { .. } => break,
-                    stop => panic!("{stop:?}"),
-                }
-                guest.t.check();
-            }
-            guest.t.check();
+            run_some(&mut guest, &mut rng);
         }
         let stats = guest.t.stats();
         assert!(stats.reclaims > 3 && stats.reused_bytes > 0, "{stats:?}");
