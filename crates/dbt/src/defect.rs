@@ -6,8 +6,19 @@ use relive_host::GuestAddr;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Defect {
     /// A fault at an address of the code cache that has no mark.
-    #[error("fault at {0:#x} in the code cache, where nothing can fault")]
-    Fault(u64),
+    #[error(
+        "fault at {at:#x} in the code cache, where nothing can fault: trap {trap}, access to {access:#x}, nearest code is that of {near}"
+    )]
+    Fault {
+        /// Where it is.
+        at: u64,
+        /// The number of the processor's trap.
+        trap: u64,
+        /// The address of the access, if it was one.
+        access: u64,
+        /// The fragment that begins before it.
+        near: GuestAddr,
+    },
     /// Translated code has left by an exit that is not there.
     #[error("there is no exit {0}")]
     Exit(u32),

@@ -10,7 +10,8 @@
 //! The descriptor names the memory of the process that opened it. A forked child that used its
 //! parent's would write into the parent. So a page that the kernel clears in a child notes that it
 //! is open; the child then opens its own at the same number. A replay, which opens nothing, asks
-//! its supervisor for it.
+//! its supervisor for it. Processes with a table of descriptors in common and each its own memory have
+//! none: a number would name the memory of one of them.
 
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
@@ -91,6 +92,15 @@ impl Forced {
         } else {
             guests.fetch_sub(1, Relaxed);
         }
+    }
+
+    /// The table of descriptors is, or is about to be, that of another process too, which has memory of its own: this
+    /// process uses no descriptor any more.
+    pub(crate) fn give_up(&self) {
+        let here = self.0.here;
+        here.refused.store(true, Relaxed);
+        here.open.store(false, Relaxed);
+        close(self.0.number.swap(-1, Relaxed));
     }
 
     /// Whether all writes have come about: code and slots are as the translator takes them to be. To be

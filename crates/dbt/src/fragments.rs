@@ -311,10 +311,15 @@ impl Fragments {
         self.dead_entries.get(&u64::from(at)).copied()
     }
 
+    /// The fragment whose body begins there, or before.
+    pub(crate) fn before(&self, at: u32) -> Option<&Fragment> {
+        let i = self.all.partition_point(|f| f.plain() <= at);
+        self.all.get(i.checked_sub(1)?)
+    }
+
     /// The fragment whose body holds a cache address, and the mark exactly there.
     pub(crate) fn mark_at(&self, at: u32) -> Option<(&Fragment, Mark)> {
-        let i = self.all.partition_point(|f| f.plain() <= at);
-        let fragment = self.all.get(i.checked_sub(1)?)?;
+        let fragment = self.before(at)?;
         let offset = u16::try_from(at - fragment.plain()).ok()?;
         let first = fragment.first_mark as usize;
         let (mut low, mut high) = (first, first + usize::from(fragment.marks));

@@ -5,7 +5,7 @@
 //! an error of the translator and is reported as such, never guessed at.
 
 use relive_host::layout::SHADOW_BELOW;
-use relive_host::{Context, Reg};
+use relive_host::{Context, GuestAddr, Reg};
 
 use crate::defect::Defect;
 use crate::entry::Entry;
@@ -59,8 +59,17 @@ impl Translator {
     /// Recovers from the fault in `ctx.fault`.
     pub(crate) fn recover(&self, ctx: &mut Context) -> Result<Recovered, Defect> {
         let at = ctx.fault.cache_pc;
-        let lost = Defect::Fault(at);
-        let cache_pc = u32::try_from(at).map_err(|_| lost)?;
+        let cache_pc = u32::try_from(at).unwrap_or(u32::MAX);
+        let lost = Defect::Fault {
+            at,
+            trap: ctx.fault.trapno,
+            access: ctx.fault.address(),
+            near: GuestAddr(
+                self.frags
+                    .before(cache_pc)
+                    .map_or(0, |fragment| fragment.pc),
+            ),
+        };
         if let Some((id, kind)) = self.frags.dead_entry(cache_pc) {
             match kind {
                 Entry::Plain | Entry::Ticked => {}

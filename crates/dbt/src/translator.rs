@@ -361,6 +361,12 @@ impl Translator {
         self.exits.cache.close();
     }
 
+    /// The table of descriptors becomes that of a child with memory of its own too: to be called before the fork, and in the
+    /// child behind it.
+    pub fn shares_descriptors(&mut self) {
+        self.forced.give_up();
+    }
+
     /// Another process begins, or ends, to run in this memory with descriptors of its own.
     pub fn lend(&mut self, begins: bool) {
         self.forced.lend(begins);

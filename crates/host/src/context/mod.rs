@@ -79,6 +79,16 @@ pub struct Fault {
     pub err: u64,
 }
 
+impl Fault {
+    /// The address of the access (`si_addr`, sigaction(2)), if it was one.
+    #[must_use]
+    pub fn address(&self) -> u64 {
+        const SI_ADDR: usize = 16;
+        let bytes = self.siginfo[SI_ADDR..].first_chunk();
+        bytes.map_or(0, |&bytes| u64::from_le_bytes(bytes))
+    }
+}
+
 /// One guest thread's registers, and other data of emitted code. It never moves, as emitted code
 /// reaches it through GS.
 #[repr(C, align(64))]

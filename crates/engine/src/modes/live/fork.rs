@@ -55,11 +55,15 @@ pub fn fork(task: &mut Task, args: &CloneArgs, births: &dyn Births) -> Result<Re
     let index = task.machine().shm.map_or(0, |s| s.new_process());
     let parent = task.id();
     let member = births.before_fork(task, index)?;
-    if args.has(libc::CLONE_FILES) {
+    let shares = args.has(libc::CLONE_FILES);
+    if shares {
         fds::share(task);
     }
     let mut memory = task.machine().memory();
     memory.translator.about_to_fork();
+    if shares {
+        memory.translator.shares_descriptors();
+    }
     let state = task.process.state();
     let old = set_mask(Mask::all_async());
     // A parent that shares memory with its child takes turns with it, and must be there for that.
@@ -70,6 +74,10 @@ pub fn fork(task: &mut Task, args: &CloneArgs, births: &dyn Births) -> Result<Re
         && task.machine().registry.single();
     let (mut pid, mut pidfd) = (0, -1);
     births.while_quiet(&mut || pid = fork_host(args, waits, &mut pidfd));
+    if pid == 0 && shares {
+        // The state of its own begins anew in a child.
+        memory.translator.shares_descriptors();
+    }
     drop((state, memory));
     if pid == 0 {
         crate::stats::begin(count_translations);
