@@ -33,6 +33,8 @@ pub struct AddressSpace {
     pub brk: (u64, u64),
     /// See [`AddressSpace::take_dropped`].
     dropped: Vec<u64>,
+    /// Some memory that may be mapped at several places has been executable: see [`AddressSpace::code_views`].
+    shared_code: bool,
 }
 
 impl AddressSpace {
@@ -115,6 +117,7 @@ impl AddressSpace {
     /// Adds a region, replacing the regions there.
     pub fn insert(&mut self, region: Region) {
         self.remove(region.start, region.end);
+        self.shared_code |= region.is_shared_code();
         self.regions.insert(region.start, region);
     }
 
@@ -137,6 +140,7 @@ impl AddressSpace {
         self.cut(end);
         for (_, r) in self.regions.range_mut(start..end) {
             r.prot = prot;
+            self.shared_code |= r.is_shared_code();
         }
     }
 
@@ -146,6 +150,7 @@ impl AddressSpace {
         self.cut(end);
         for (_, r) in self.regions.range_mut(start..end) {
             change(&mut r.traits);
+            self.shared_code |= r.is_shared_code();
         }
     }
 
@@ -314,6 +319,27 @@ mod tests {
                 s.remove(at, at + PAGE);
                 s.reuse_from(at);
             }
+        }
+    }
+
+    #[test]
+    fn code_is_looked_for_where_it_may_be() {
+        let mut s = AddressSpace::new();
+        let file = |start: u64, prot| {
+            let mut region = region(start, start + 2 * PAGE, prot);
+            (region.shared, region.inode) = (true, 7);
+            region
+        };
+        s.insert(region(0x10000, 0x20000, READ | EXEC));
+        s.insert(file(0x30000, READ | WRITE));
+        s.insert(file(0x40000, READ | WRITE));
+        assert_eq!(s.code_views(0x11000, 0x35000), [(0x11000, 0x20000)]);
+        assert!(s.code_views(0x30000, 0x31000).is_empty());
+        s.protect(0x40000, 0x41000, READ | EXEC);
+        let again = AddressSpace::restore(&s.capture()).expect("it is possible");
+        for s in [s, again] {
+            assert_eq!(s.code_views(0x30000, 0x32000), [(0x40000, 0x41000)]);
+            assert!(s.code_views(0x31000, 0x32000).is_empty());
         }
     }
 

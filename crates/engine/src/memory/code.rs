@@ -20,7 +20,7 @@ impl Memory {
     /// # Errors
     /// They cannot be dropped.
     pub fn code_changed(&mut self, start: u64, end: u64) -> Result<()> {
-        let mut views = self.space.views(start, end).into_iter();
+        let mut views = self.space.code_views(start, end).into_iter();
         views.try_for_each(|(start, end)| self.drop_code(start, end))
     }
 

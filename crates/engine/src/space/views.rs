@@ -1,8 +1,8 @@
 //! The maps that show the same shared memory, and the files that are mapped shared. Must never take a
 //! private map for a view of its file.
 
-use super::AddressSpace;
 use super::region::{MappedObject, Region};
+use super::{AddressSpace, EXEC};
 use crate::sharing::changes::FileRange;
 
 impl AddressSpace {
@@ -22,6 +22,19 @@ impl AddressSpace {
             }
         }
         all
+    }
+
+    /// The same, of maps that may have been executed: a program may have the same memory at thousands of places.
+    #[must_use]
+    pub fn code_views(&self, start: u64, end: u64) -> Vec<(u64, u64)> {
+        let is_code = |r: &&Region| r.prot & EXEC != 0;
+        if self.shared_code {
+            let mut all = self.views(start, end);
+            all.retain(|view| self.at(view.0).as_ref().is_some_and(is_code));
+            return all;
+        }
+        let own = self.overlapping(start, end).filter(is_code);
+        own.map(|r| (start.max(r.start), end.min(r.end))).collect()
     }
 
     /// The ranges in which shared maps show the part of `len` bytes from `offset` of a file.
