@@ -194,10 +194,16 @@ fn copy(
     Ok(())
 }
 
-/// Makes a range zeros, and gives its memory back.
+/// Makes a range zeros, and gives its memory back if it was something else.
 fn empty(pool: &File, start: u64, len: u64) -> std::io::Result<()> {
-    if len == 0 {
-        return Ok(());
+    /// Largest range that is read first: the kernel takes what it gives back out of each map of it, and there may be thousands.
+    const LOOK: u64 = 1 << 16;
+    if len <= LOOK {
+        let mut there = vec![0; len as usize];
+        let read = pool.read_at(&mut there, start)?;
+        if there[..read].iter().all(|&byte| byte == 0) {
+            return Ok(());
+        }
     }
     let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
     Ok(fallocate(pool, mode, start, len)?)
