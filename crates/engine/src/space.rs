@@ -117,7 +117,7 @@ impl AddressSpace {
     /// Adds a region, replacing the regions there.
     pub fn insert(&mut self, region: Region) {
         self.remove(region.start, region.end);
-        self.shared_code |= region.is_shared_code();
+        self.shared_code |= is_shared_code(&region);
         self.regions.insert(region.start, region);
     }
 
@@ -140,7 +140,7 @@ impl AddressSpace {
         self.cut(end);
         for (_, r) in self.regions.range_mut(start..end) {
             r.prot = prot;
-            self.shared_code |= r.is_shared_code();
+            self.shared_code |= is_shared_code(r);
         }
     }
 
@@ -150,7 +150,7 @@ impl AddressSpace {
         self.cut(end);
         for (_, r) in self.regions.range_mut(start..end) {
             change(&mut r.traits);
-            self.shared_code |= r.is_shared_code();
+            self.shared_code |= is_shared_code(r);
         }
     }
 
@@ -244,6 +244,11 @@ impl AddressSpace {
         }
         out
     }
+}
+
+/// Whether a region is executable, and shows memory that may be mapped elsewhere too.
+fn is_shared_code(region: &Region) -> bool {
+    region.prot & EXEC != 0 && region.object().is_some()
 }
 
 fn gap(regions: &BTreeMap<u64, Region>, from: u64, end: u64, len: u64) -> Option<u64> {

@@ -47,7 +47,7 @@ impl AddressSpace {
             next_high: state.next.1,
             brk: state.brk,
             dropped: state.dropped.clone(),
-            shared_code: regions.iter().any(Region::is_shared_code),
+            shared_code: regions.iter().any(super::is_shared_code),
         })
     }
 }

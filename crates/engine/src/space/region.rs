@@ -5,8 +5,6 @@ use std::sync::Arc;
 use relive_trace::FileId;
 use serde::{Deserialize, Serialize};
 
-use super::EXEC;
-
 /// One region of equal properties.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Region {
@@ -64,11 +62,6 @@ impl Region {
             (_, 0, number) => Some(MappedObject::Unnamed(number)),
             (_, inode, _) => Some(MappedObject::File(inode)),
         }
-    }
-
-    /// Whether it is executable, and shows memory that may be mapped elsewhere too.
-    pub(super) fn is_shared_code(&self) -> bool {
-        self.prot & EXEC != 0 && self.object().is_some()
     }
 }
 
