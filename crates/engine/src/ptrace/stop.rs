@@ -268,7 +268,7 @@ impl View {
                         break;
                     }
                 }
-                if slot.is_orphan() {
+                if slot.is_orphan() || mode.is_being_killed(task) {
                     break;
                 }
             }
