@@ -8,6 +8,7 @@ use rustix::process::{WaitOptions, wait};
 
 use super::concurrency;
 use super::hook_state::{self, with};
+use super::linear::bound;
 use super::news;
 use super::other_writers;
 use super::own_schedule::TurnSchedule;
@@ -99,6 +100,7 @@ pub fn resume_parent(task: &mut Task) -> Result<bool> {
     if task.vforked.is_none() {
         return Ok(false);
     }
+    bound::leaves_tape(task);
     if let Some((call, answer)) = vforked::take_back(task) {
         super::finish::finish(&answer, task, &call, answer.result)?;
         resume_after(task, &call, answer.result);

@@ -261,6 +261,10 @@ impl Session {
         }
         task.ctx.ops = 0;
         task.ctx.marks = 0;
+        if let Tape::In(tape) = &mut task.tape {
+            // The new program counts from 0, behind the marks of the call.
+            tape.late.clear();
+        }
         if task.ctx.rip != 0 {
             self.turns.begin_program();
         }

@@ -289,6 +289,21 @@ pub fn bound(task: &mut Task, around: Surroundings<'_>) -> Result<Bound> {
     })
 }
 
+/// Passes the marks that a task made at its last event on a tape: a child of vfork(2), whose parent goes on in its place and
+/// counts them too.
+pub fn leaves_tape(task: &mut Task) {
+    let thread = (task.process.index, task.index);
+    let Tape::In(tape) = &mut task.tape else {
+        return;
+    };
+    for note in tape.late.drain(..) {
+        if let Note::Mark { .. } = note {
+            task.ctx.marks += 1;
+            tracking::passes_mark(thread, task.ctx.marks);
+        }
+    }
+}
+
 /// Passes the marks that a thread made at an event, up to where it came behind what others have not done yet.
 fn pass_marks_of_event(
     me: (u32, u32),

@@ -9,7 +9,7 @@
 pub mod advance;
 
 mod access_waits;
-mod bound;
+pub mod bound;
 pub mod disagreement;
 pub mod due;
 pub mod exact_turns;
