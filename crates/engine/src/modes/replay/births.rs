@@ -91,16 +91,16 @@ pub fn vfork(task: &mut Task, call: &Call, args: &CloneArgs, answer: &Answer) ->
     Ok(Reply::Flow(flow))
 }
 
-/// The vfork child that the task plays has left its parent's memory; the parent's call returns.
-/// `false` if it plays none.
+/// The vfork child that the task plays has left its parent's memory, as it `ends` or becomes another program; the parent's
+/// call returns. `false` if it plays none.
 ///
 /// # Errors
 /// Divergence.
-pub fn resume_parent(task: &mut Task) -> Result<bool> {
+pub fn resume_parent(task: &mut Task, ends: bool) -> Result<bool> {
     if task.vforked.is_none() {
         return Ok(false);
     }
-    bound::leaves_tape(task);
+    bound::leaves_tape(task, ends)?;
     if let Some((call, answer)) = vforked::take_back(task) {
         super::finish::finish(&answer, task, &call, answer.result)?;
         resume_after(task, &call, answer.result);

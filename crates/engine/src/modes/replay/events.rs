@@ -95,7 +95,7 @@ impl DueEvent {
             Self::End => Ok(Flow::Park),
             Self::Parent => {
                 task.parked = false;
-                resume_parent(task).map(|_| Flow::Continue)
+                resume_parent(task, true).map(|_| Flow::Continue)
             }
         }
     }

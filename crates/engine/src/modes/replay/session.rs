@@ -141,7 +141,7 @@ impl Session {
                 }
                 None => Some(Ended::Code(code)),
             },
-            Flow::ProcessEnd(_) if super::births::resume_parent(task)? => None,
+            Flow::ProcessEnd(_) if super::births::resume_parent(task, true)? => None,
             Flow::ProcessEnd(End::Code(code)) => Some(Ended::Code(code)),
             Flow::ProcessEnd(End::Signal(sig)) => Some(Ended::Signal(sig)),
             Flow::Exec(image) => {
@@ -241,7 +241,7 @@ impl Session {
             let known = task.vforked.as_ref().and_then(|p| p.answer.as_ref());
             let pid = known.map_or(task.process.pid, |(_, answer)| answer.result as u32);
             if !super::births::fork_replay(task.machine(), task.process.index, pid)? {
-                super::births::resume_parent(task)?;
+                super::births::resume_parent(task, false)?;
                 return Ok(());
             }
             task.vforked = None;

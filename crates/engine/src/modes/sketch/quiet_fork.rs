@@ -105,7 +105,8 @@ impl Lives for Sketch {
     }
 
     fn handed_on(&self, task: &mut Task, _: bool) -> Result<HandedOn> {
-        // The event is the new program's to log.
+        // The event is the new program's to log. A child in its parent's memory may be killed before: this says then that the
+        // call was under way (`linear/bound.rs`).
         let ticks = task.ctx.ticks();
         let (ring, logged) = match &mut task.tape {
             Tape::Out(t) => {

@@ -289,19 +289,37 @@ pub fn bound(task: &mut Task, around: Surroundings<'_>) -> Result<Bound> {
     })
 }
 
-/// Passes the marks that a task made at its last event on a tape: a child of vfork(2), whose parent goes on in its place and
-/// counts them too.
-pub fn leaves_tape(task: &mut Task) {
+/// Passes what a child of vfork(2) has done, and what nothing has asked for: its parent, which goes on in its place, counts its
+/// marks and operations too. `ends`: its tape has no more; it may have been killed behind its last event, and in the midst of
+/// becoming another program, of which the tape has the time alone.
+///
+/// # Errors
+/// A damaged trace.
+pub fn leaves_tape(task: &mut Task, ends: bool) -> Result<()> {
     let thread = (task.process.index, task.index);
     let Tape::In(tape) = &mut task.tape else {
-        return;
+        return Ok(());
     };
-    for note in tape.late.drain(..) {
-        if let Note::Mark { .. } = note {
-            task.ctx.marks += 1;
-            tracking::passes_mark(thread, task.ctx.marks);
+    let mut notes = std::mem::take(&mut tape.late);
+    if ends && tape.upcoming()?.is_none() {
+        notes.append(&mut tape.notes);
+    }
+    for note in notes {
+        match note {
+            Note::Mark { .. } => {
+                task.ctx.marks += 1;
+                tracking::passes_mark(thread, task.ctx.marks);
+            }
+            Note::Moment {
+                event: true,
+                begin,
+                end,
+                ..
+            } if begin < end => task.ctx.ops += 1,
+            _ => {}
         }
     }
+    Ok(())
 }
 
 /// Passes the marks that a thread made at an event, up to where it came behind what others have not done yet.
