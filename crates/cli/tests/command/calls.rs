@@ -336,3 +336,13 @@ fn an_argument_that_is_always_the_same_is_shown_although_nobody_passes_it() {
     compiled(&sandbox, &["rustc", "-O"], "same.rs", SOURCE);
     assert_eq!(calls(&sandbox, "grow"), ["(self={side=1}, by=4) = nothing"]);
 }
+
+#[test]
+fn calls_see_what_other_processes_write() {
+    let sandbox = Sandbox::new();
+    recorded(&sandbox, "shared_words.cc", &["-O0"], &[]);
+    assert_eq!(
+        calls(&sandbox, "seen"),
+        ["(n=40) = 41", "(n=41) = 42", "(n=42) = 43"]
+    );
+}

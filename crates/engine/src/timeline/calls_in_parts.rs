@@ -5,11 +5,12 @@ use std::time::{Duration, Instant};
 
 use super::at_once::{Results, in_order};
 use super::function_calls::{CallFollower, CallObserver, Tellable};
-use super::images::{point, resume_at};
+use super::images::{point, replay_from};
 use super::parts::evenly_cut;
 use super::present::Timeline;
-use super::replay_process::{Interrupter, ReplayProcess};
+use super::replay_process::Interrupter;
 use crate::failure::Result;
+use crate::supervisor::Folder;
 
 /// What is told at a time, at most, and how long it may wait for more.
 const BATCH: usize = 256;
@@ -30,25 +31,30 @@ struct InBatches<'r, 'a, T> {
 }
 
 impl<T: Send> InBatches<'_, '_, T> {
-    fn flush(&mut self, is_last: bool) -> bool {
+    fn flush(&mut self, is_last: bool) {
         self.since = Instant::now();
         let all = std::mem::take(&mut self.held);
-        self.results.put(CallBatch { all, is_last })
+        // Where nobody wants it any more, nothing more is wanted.
+        self.results.put(CallBatch { all, is_last });
     }
 }
 
 impl<T: Send> Interrupter for InBatches<'_, '_, T> {
     fn wanted(&mut self) -> bool {
         let is_due = !self.held.is_empty() && self.since.elapsed() >= WAIT;
-        (is_due && !self.flush(false)) || self.results.wanted()
+        if is_due {
+            self.flush(false);
+        }
+        self.results.wanted()
     }
 }
 
 impl<T: Send> Tellable<T> for InBatches<'_, '_, T> {
-    fn tell(&mut self, number: u64, told: T) -> bool {
+    fn tell(&mut self, number: u64, told: T) {
         self.held.push((number, told));
-        let is_due = self.held.len() >= BATCH || self.since.elapsed() >= WAIT;
-        !is_due || self.flush(false)
+        if self.held.len() >= BATCH {
+            self.flush(false);
+        }
     }
 }
 
@@ -67,12 +73,10 @@ impl Timeline {
         take: &mut dyn FnMut(u64, O::Told) -> Result<()>,
     ) -> Result<()> {
         let cuts = evenly_cut(&self.images, self.jobs);
+        let changes = self.other_writers.as_ref().map(Folder::path);
         let work = |stretch: usize, results: &mut Results<'_, CallBatch<O::Told>>| {
             let begin = stretch.checked_sub(1).and_then(|before| cuts.get(before));
-            let (mut host, _) = match begin {
-                Some(image) => resume_at(&self.trace, &self.chain, image, None)?,
-                None => ReplayProcess::start(&self.trace, &self.chain, None)?,
-            };
+            let (mut host, _) = replay_from(&self.trace, &self.chain, begin, changes)?;
             let mut tell = InBatches {
                 results,
                 held: Vec::new(),
@@ -86,11 +90,8 @@ impl Timeline {
             Ok(())
         };
         // Of the stretches before the one that is taken from, and with that one.
-        let (mut before, mut begun, mut now) = (0, 0, 0);
-        let mut take_batch = |stretch: usize, batch: CallBatch<O::Told>| {
-            if stretch != now {
-                (before, now) = (begun, stretch);
-            }
+        let (mut before, mut begun) = (0, 0);
+        let mut take_batch = |_: usize, batch: CallBatch<O::Told>| {
             for (number, told) in batch.all {
                 let number = before + number;
                 begun = begun.max(number + 1);
@@ -98,7 +99,10 @@ impl Timeline {
                     take(number, told)?;
                 }
             }
-            Ok(!batch.is_last || begun < most)
+            if batch.is_last {
+                before = begun;
+            }
+            Ok(before < most)
         };
         in_order(cuts.len() + 1, self.jobs, &work, wanted, &mut take_batch)?;
         Ok(())

@@ -83,8 +83,8 @@ pub struct Callee {
 
 /// Who is told of calls.
 pub(super) trait Tellable<T>: Interrupter {
-    /// Takes what is told of the call of this number; `false`: nothing more is wanted.
-    fn tell(&mut self, number: u64, told: T) -> bool;
+    /// Takes what is told of the call of this number.
+    fn tell(&mut self, number: u64, told: T);
 }
 
 /// A call that has not returned.
@@ -141,8 +141,8 @@ impl<'o, O: CallObserver> CallFollower<'o, O> {
     }
 
     /// Follows the calls that begin up to a place, or to the end of the process, until they have returned; `leave`: one that
-    /// begins at the present position is known. `tell` gets the number of a call, from 0, and what the observer says of it,
-    /// and answers whether more is wanted. Gives where the process is then, if it has gone on.
+    /// begins at the present position is known. `tell` gets the number of a call, from 0, and what the observer says of it.
+    /// Gives where the process is then, if it has gone on.
     ///
     /// # Errors
     /// Divergence, or the observer's.
@@ -154,7 +154,7 @@ impl<'o, O: CallObserver> CallFollower<'o, O> {
         tell: &mut W,
     ) -> Result<Option<ReplayStatus>> {
         let mut status = None;
-        while self.told > 0 || (self.count < self.most && !self.behind) {
+        while !tell.wanted() && (self.told > 0 || (self.count < self.most && !self.behind)) {
             let run = RunRequest {
                 until,
                 search: AtStop::Stop,
@@ -169,9 +169,7 @@ impl<'o, O: CallObserver> CallFollower<'o, O> {
             }
             match ran.why {
                 StopReason::Hit(hit) => {
-                    if !self.meets(hit, &ran.status, host, tell)? {
-                        break;
-                    }
+                    self.meets(hit, &ran.status, host, tell)?;
                     leave = true;
                 }
                 StopReason::Until if is_over => leave = false,
@@ -195,19 +193,16 @@ impl<'o, O: CallObserver> CallFollower<'o, O> {
         status: &ReplayStatus,
         host: &mut ReplayProcess,
         tell: &mut W,
-    ) -> Result<bool> {
+    ) -> Result<()> {
         let Some(registers) = host.registers(hit.slot)? else {
-            return Ok(true);
+            return Ok(());
         };
         if hit.what == StopEvent::Exec {
             // The stack is gone, and so is the code.
             for call in std::mem::take(&mut self.open).into_values() {
-                if !self.ends(&call, Moment::Left, host, &registers, tell)? {
-                    return Ok(false);
-                }
+                self.ends(&call, Moment::Left, host, &registers, tell)?;
             }
-            self.enter(host)?;
-            return Ok(true);
+            return self.enter(host);
         }
         let rsp = registers.gpr[RSP];
         let returned = rsp.wrapping_sub(8);
@@ -217,9 +212,8 @@ impl<'o, O: CallObserver> CallFollower<'o, O> {
             .is_some_and(|o| o.return_to == hit.pc)
             && word(host, returned)? == hit.pc
             && let Some(call) = self.open.remove(&returned)
-            && !self.ends(&call, Moment::Returned, host, &registers, tell)?
         {
-            return Ok(false);
+            self.ends(&call, Moment::Returned, host, &registers, tell)?;
         }
         if self.callee.jumps.contains(&hit.pc) {
             let to = jump_target(host, &registers)?;
@@ -231,17 +225,15 @@ impl<'o, O: CallObserver> CallFollower<'o, O> {
                 .map(|(at, _)| *at)
                 .collect();
             for at in gone {
-                if let Some(call) = self.open.remove(&at)
-                    && !self.ends(&call, Moment::Left, host, &registers, tell)?
-                {
-                    return Ok(false);
+                if let Some(call) = self.open.remove(&at) {
+                    self.ends(&call, Moment::Left, host, &registers, tell)?;
                 }
             }
         }
-        if self.callee.addr != Some(hit.pc) {
-            return Ok(true);
+        match self.callee.addr == Some(hit.pc) {
+            true => self.begins(hit, status, host, &registers, tell),
+            false => Ok(()),
         }
-        self.begins(hit, status, host, &registers, tell)
     }
 
     /// A thread is at the function's first instruction.
@@ -252,7 +244,7 @@ impl<'o, O: CallObserver> CallFollower<'o, O> {
         host: &mut ReplayProcess,
         registers: &Registers,
         tell: &mut W,
-    ) -> Result<bool> {
+    ) -> Result<()> {
         let rsp = registers.gpr[RSP];
         let return_to = word(host, rsp)?;
         let is_told = self.count < self.most && !self.behind;
@@ -261,13 +253,11 @@ impl<'o, O: CallObserver> CallFollower<'o, O> {
             slot: hit.slot,
             return_to,
         };
-        if let Some(before) = self.open.insert(rsp, call)
-            && !self.ends(&before, Moment::Left, host, registers, tell)?
-        {
-            return Ok(false);
+        if let Some(before) = self.open.insert(rsp, call) {
+            self.ends(&before, Moment::Left, host, registers, tell)?;
         }
         if !is_told {
-            return Ok(true);
+            return Ok(());
         }
         let call = FunctionCall {
             place: EventPlace::of(status),
@@ -278,7 +268,7 @@ impl<'o, O: CallObserver> CallFollower<'o, O> {
         let observed = self
             .observer
             .observe(Moment::Begins(&call), host, registers)?;
-        let goes_on = tell.tell(self.count, observed.told);
+        tell.tell(self.count, observed.told);
         self.count += 1;
         self.told += 1;
         if observed.again {
@@ -290,7 +280,7 @@ impl<'o, O: CallObserver> CallFollower<'o, O> {
         if let Err(i) = all.binary_search(&return_to) {
             all.insert(i, return_to);
         }
-        Ok(goes_on)
+        Ok(())
     }
 
     /// A call is over.
@@ -301,13 +291,14 @@ impl<'o, O: CallObserver> CallFollower<'o, O> {
         host: &mut ReplayProcess,
         registers: &Registers,
         tell: &mut W,
-    ) -> Result<bool> {
+    ) -> Result<()> {
         let Some(number) = call.number else {
-            return Ok(true);
+            return Ok(());
         };
         self.told -= 1;
         let observed = self.observer.observe(moment, host, registers)?;
-        Ok(tell.tell(number, observed.told))
+        tell.tell(number, observed.told);
+        Ok(())
     }
 
     /// Finds the function in the program that runs, and stops there from now on.

@@ -38,6 +38,20 @@ pub(super) fn resume_at(
     Ok((host, status))
 }
 
+/// A replay of the last of these processes that begins with an image, or where the process begins; `other_writers`: see
+/// [`ReplayProcess::start`], there are no images then.
+pub(super) fn replay_from(
+    trace: &Path,
+    chain: &[u32],
+    image: Option<&ImageHead>,
+    other_writers: Option<&Path>,
+) -> Result<(ReplayProcess, ReplayStatus)> {
+    match image {
+        Some(image) => resume_at(trace, chain, image, None),
+        None => ReplayProcess::start(trace, chain, other_writers),
+    }
+}
+
 impl Timeline {
     /// A replay that stands at the last place of which `good` says so, given its position and whether
     /// the process has ended there; `None`: at none.

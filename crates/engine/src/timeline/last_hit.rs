@@ -2,14 +2,15 @@
 //! next one, the last stretch first. Must never tell of a hit while a later stretch is not searched.
 
 use super::at_once::{Delivery, Results, in_order};
-use super::images::{point, resume_at};
+use super::images::{point, replay_from};
 use super::parts::at_a_time;
 use super::present::Timeline;
-use super::replay_process::{Interrupter, ReplayProcess};
+use super::replay_process::Interrupter;
 use super::travel::lost;
 use crate::failure::{Failure, Result};
 use crate::guide::point::Point;
 use crate::guide::protocol::{Hit, ReplayStatus, RunRequest, StopReason, StopSet};
+use crate::supervisor::Folder;
 
 /// The result of such a search.
 pub(super) enum Found {
@@ -44,11 +45,9 @@ impl Timeline {
         let images = self.images.iter().filter(|head| before(&point(head)));
         let cuts: Vec<_> = images.rev().copied().collect();
         let (trace, chain) = (self.trace.as_path(), &self.chain[..]);
+        let changes = self.other_writers.as_ref().map(Folder::path);
         let work = |stretch: usize, results: &mut Results<'_, Option<Hit>>| {
-            let (mut host, _) = match cuts.get(stretch) {
-                Some(image) => resume_at(trace, chain, image, None)?,
-                None => ReplayProcess::start(trace, chain, None)?,
-            };
+            let (mut host, _) = replay_from(trace, chain, cuts.get(stretch), changes)?;
             let until = match stretch.checked_sub(1) {
                 Some(later) => Some(point(&cuts[later])),
                 None => (!ended).then_some(end),

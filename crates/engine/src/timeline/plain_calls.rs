@@ -57,7 +57,7 @@ impl Interrupter for AllCalls<'_> {
 }
 
 impl Tellable<PlainMoment> for AllCalls<'_> {
-    fn tell(&mut self, number: u64, told: PlainMoment) -> bool {
+    fn tell(&mut self, number: u64, told: PlainMoment) {
         match told {
             PlainMoment::Begins(call) => self.all.push(call),
             PlainMoment::Returned(result) => {
@@ -68,7 +68,6 @@ impl Tellable<PlainMoment> for AllCalls<'_> {
             }
             PlainMoment::Left => {}
         }
-        true
     }
 }
 

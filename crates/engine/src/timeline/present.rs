@@ -56,7 +56,7 @@ pub struct Timeline {
     /// The session images of the process, in order of work.
     pub(super) images: Vec<ImageHead>,
     /// The changes that others make to shared memory, for replays of this process.
-    _other_writers: Option<Folder>,
+    pub(super) other_writers: Option<Folder>,
     /// Work done so far in portions, and the microseconds that it took.
     pub(super) speed: (u64, u128),
     /// Snapshots that a user wants to come back to, by number.
@@ -100,7 +100,7 @@ impl Timeline {
             trace,
             chain: follow.chain.clone(),
             images,
-            _other_writers: other_writers,
+            other_writers,
             speed: (0, 0),
             kept: BTreeMap::new(),
             jobs: 1,
