@@ -4,6 +4,7 @@
 //! Every host instruction of a fragment that can fault has a mark. A fault anywhere else is
 //! an error of the translator and is reported as such, never guessed at.
 
+use relive_host::context::{Fault, fault_addr};
 use relive_host::layout::SHADOW_BELOW;
 use relive_host::{Context, GuestAddr, Reg};
 
@@ -58,17 +59,8 @@ fn add_rsp(ctx: &mut Context, n: u64) {
 impl Translator {
     /// Recovers from the fault in `ctx.fault`.
     pub(crate) fn recover(&self, ctx: &mut Context) -> Result<Recovered, Defect> {
-        let at = ctx.fault.cache_pc;
-        let cache_pc = u32::try_from(at).unwrap_or(u32::MAX);
-        let lost = Defect::Fault {
-            at,
-            trap: ctx.fault.trapno,
-            access: ctx.fault.address(),
-            near: GuestAddr(
-                self.frags
-                    .before(cache_pc)
-                    .map_or(0, |fragment| fragment.pc),
-            ),
+        let Ok(cache_pc) = u32::try_from(ctx.fault.cache_pc) else {
+            return Err(self.unmarked(&ctx.fault));
         };
         if let Some((id, kind)) = self.frags.dead_entry(cache_pc) {
             match kind {
@@ -84,7 +76,8 @@ impl Translator {
             });
         }
         let Some((fragment, mark)) = self.frags.mark_at(cache_pc) else {
-            let exit = self.misled_at(cache_pc).ok_or(lost)?;
+            let exit = self.misled_at(cache_pc);
+            let exit = exit.ok_or_else(|| self.unmarked(&ctx.fault))?;
             let target = take_difference(ctx, exit.pc);
             return Ok(Recovered::Misled {
                 pc: exit.pc,
@@ -138,6 +131,18 @@ impl Translator {
             }
         }
         Ok(Recovered::Guest(pc))
+    }
+
+    /// A fault where nothing can fault.
+    fn unmarked(&self, fault: &Fault) -> Defect {
+        let at = fault.cache_pc;
+        let before = u32::try_from(at).ok().and_then(|at| self.frags.before(at));
+        Defect::Fault {
+            at,
+            trap: fault.trapno,
+            access: fault_addr(&fault.siginfo),
+            near: GuestAddr(before.map_or(0, |fragment| fragment.pc)),
+        }
     }
 
     /// The exit of the landing that faults at this cache address for a branch to another target.

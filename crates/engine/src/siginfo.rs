@@ -1,5 +1,7 @@
 //! The kernel's `siginfo_t` as bytes: numbers and addresses in it, and those of faults.
 
+pub use relive_host::context::fault_addr;
+
 /// The kernel's `siginfo_t`, byte for byte.
 pub type SigInfo = [u8; 128];
 
@@ -7,12 +9,6 @@ pub type SigInfo = [u8; 128];
 #[must_use]
 pub fn signo(info: &SigInfo) -> i32 {
     i32::from_le_bytes([info[0], info[1], info[2], info[3]])
-}
-
-/// The address in the siginfo of a fault.
-#[must_use]
-pub fn fault_addr(info: &SigInfo) -> u64 {
-    u64::from_le_bytes(info[16..24].try_into().unwrap_or_default())
 }
 
 /// A siginfo for a fault: number, code, address.

@@ -142,7 +142,7 @@ pub fn stop(task: &mut Task, stop: Stop) -> Result<Resumed> {
             }
             _ => {}
         }
-        if slot.is_orphan() || task.mode().is_being_killed(task) {
+        if is_left(task, slot) {
             // The kernel forgets the signal of a stop that the tracer has been told of.
             let told = slot.standing.get().status == 0;
             orphaned(task, slot);
@@ -158,6 +158,11 @@ pub fn stop(task: &mut Task, stop: Stop) -> Result<Resumed> {
         traced.goes_on = goes_on(slot);
     }
     Ok(view.resumed(Some(signal), skips))
+}
+
+/// Whether the stop ends without the tracer: that is gone, or the task is being killed.
+fn is_left(task: &Task, slot: &Slot) -> bool {
+    slot.is_orphan() || task.mode().is_being_killed(task)
 }
 
 /// The tracer is gone: the task goes on without it, or is killed if the tracer has asked for that.
@@ -268,7 +273,7 @@ impl View {
                         break;
                     }
                 }
-                if slot.is_orphan() || mode.is_being_killed(task) {
+                if is_left(task, slot) {
                     break;
                 }
             }

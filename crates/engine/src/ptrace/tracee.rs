@@ -233,11 +233,7 @@ pub fn signal(task: &mut Task, info: &SigInfo, synchronous: bool) -> Result<Opti
     let now = match resumed.signal {
         // A fault would come again, and kill first.
         _ if task.mode().is_being_killed(task) => {
-            return Ok(Some(sent_by(
-                libc::SIGKILL,
-                libc::SI_USER,
-                task.process.pid,
-            )));
+            sent_by(libc::SIGKILL, libc::SI_USER, task.process.pid)
         }
         None => before,
         Some(0) => return Ok(None),

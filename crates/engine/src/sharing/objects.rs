@@ -198,6 +198,9 @@ fn copy(
 fn empty(pool: &File, start: u64, len: u64) -> std::io::Result<()> {
     /// Largest range that is read first: the kernel takes what it gives back out of each map of it, and there may be thousands.
     const LOOK: u64 = 1 << 16;
+    if len == 0 {
+        return Ok(());
+    }
     if len <= LOOK {
         let mut there = vec![0; len as usize];
         let read = pool.read_at(&mut there, start)?;

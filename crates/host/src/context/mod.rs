@@ -79,14 +79,10 @@ pub struct Fault {
     pub err: u64,
 }
 
-impl Fault {
-    /// The address of the access (`si_addr`, sigaction(2)), if it was one.
-    #[must_use]
-    pub fn address(&self) -> u64 {
-        const SI_ADDR: usize = 16;
-        let bytes = self.siginfo[SI_ADDR..].first_chunk();
-        bytes.map_or(0, |&bytes| u64::from_le_bytes(bytes))
-    }
+/// The address of the access in the kernel's `siginfo_t` of a fault (`si_addr`, sigaction(2)).
+#[must_use]
+pub fn fault_addr(siginfo: &[u8; 128]) -> u64 {
+    u64::from_le_bytes(siginfo[16..24].try_into().unwrap_or_default())
 }
 
 /// One guest thread's registers, and other data of emitted code. It never moves, as emitted code

@@ -172,8 +172,7 @@ pub fn bound(task: &mut Task, around: Surroundings<'_>) -> Result<Bound> {
                 if task.ctx.rip != pc && goes_on_at != pc {
                     return Ok(Bound::Step { ticks: tick, at });
                 }
-                *marks += 1;
-                tracking::passes_mark(thread, *marks);
+                pass_mark(thread, marks);
             }
             Note::Behind {
                 event: false,
@@ -307,8 +306,7 @@ pub fn leaves_tape(task: &mut Task, ends: bool) -> Result<()> {
     for note in notes {
         match note {
             Note::Mark { .. } => {
-                task.ctx.marks += 1;
-                tracking::passes_mark(thread, task.ctx.marks);
+                pass_mark(thread, &mut task.ctx.marks);
             }
             Note::Moment {
                 event: true,
@@ -322,6 +320,12 @@ pub fn leaves_tape(task: &mut Task, ends: bool) -> Result<()> {
     Ok(())
 }
 
+/// A thread passes its next mark.
+fn pass_mark(me: (u32, u32), marks: &mut u64) {
+    *marks += 1;
+    tracking::passes_mark(me, *marks);
+}
+
 /// Passes the marks that a thread made at an event, up to where it came behind what others have not done yet.
 fn pass_marks_of_event(
     me: (u32, u32),
@@ -333,8 +337,7 @@ fn pass_marks_of_event(
     while let Some(&note) = notes.get(at) {
         let is_passed = match note {
             Note::Mark { event: true, .. } => {
-                *marks += 1;
-                tracking::passes_mark(me, *marks);
+                pass_mark(me, marks);
                 true
             }
             Note::Behind {
