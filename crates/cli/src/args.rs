@@ -16,7 +16,7 @@ use std::os::unix::ffi::OsStrExt;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 
-pub use exploring::ExploreArgs;
+pub use exploring::{EpochArgs, ExploreArgs};
 pub use flip::FlipArg;
 use guest::Guest;
 pub use recording::{AttemptArgs, HuntArgs, RecordArgs, RecordMode, RunArgs};
@@ -119,6 +119,9 @@ pub enum Command {
     /// One run of a hunt, as a process of its own
     #[command(hide = true)]
     Attempt(AttemptArgs),
+    /// The search for the order of one epoch, as a process of its own
+    #[command(hide = true)]
+    Epoch(EpochArgs),
 }
 
 impl Command {

@@ -3,7 +3,7 @@
 use relive_engine::Failure;
 use relive_engine::supervisor::EndStatus;
 use relive_engine::timeline::{Indexed, Places, check_index, crashes, index};
-use relive_trace::{Trace, remove_index};
+use relive_trace::{ImageSet, Trace};
 
 use crate::args::IndexArgs;
 use crate::format::{count, duration, size};
@@ -23,7 +23,9 @@ pub fn execute(args: &IndexArgs) -> Result<EndStatus, Failure> {
     let trace = traces::open(args.trace.trace.as_deref())?;
     let shown = trace.directory().display();
     if args.remove {
-        let was = remove_index(trace.directory()).map_err(Failure::setup)?;
+        let was = ImageSet::Index
+            .remove(trace.directory())
+            .map_err(Failure::setup)?;
         let done = if was { "removed" } else { "there is none" };
         return output::print(|out| Ok(writeln!(out, "the index of {shown}: {done}")?));
     }

@@ -17,6 +17,7 @@ mod dap;
 mod debug;
 mod demo;
 mod dump;
+mod epoch;
 mod escape;
 mod explore;
 mod format;
@@ -128,5 +129,6 @@ fn execute(command: &Command) -> Result<EndStatus, Failure> {
         Command::Calls(args) => calls::execute(args),
         Command::Travel(args) => travel::execute(args),
         Command::Attempt(args) => attempt::execute(args),
+        Command::Epoch(args) => epoch::execute(args),
     }
 }

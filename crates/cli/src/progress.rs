@@ -84,3 +84,13 @@ pub fn spinner(what: &'static str, total: u64) -> ProgressBar {
     bar.enable_steady_tick(Duration::from_millis(200));
     bar
 }
+
+/// Shows on a [`spinner`] how many epochs of a recording, of how many, are found.
+pub fn epochs(bar: &ProgressBar, found: usize, all: usize) {
+    let template = "{spinner} the order of the threads: {pos} of {len} epochs, {elapsed}";
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
+    }
+    bar.set_length(all as u64);
+    bar.set_position(found as u64);
+}

@@ -3,11 +3,13 @@
 use relive_engine::Failure;
 use std::time::Duration;
 
+use relive_engine::explore;
 use relive_engine::supervisor::{
     self, EndStatus, FlightPart, FlightPlan, FlightWindow, KeptFlight, LiveImages, LiveIndexed,
     RecordOptions,
 };
 use relive_sched::Seed;
+use relive_trace::ImageSet;
 
 use crate::args::{RecordArgs, RecordMode};
 use crate::format::{self, count, duration, size};
@@ -35,8 +37,11 @@ fn refuse_together(args: &RecordArgs) -> Result<(), Failure> {
             "{what} whose threads run at the same time: leave out --mode {mode}, or {option}"
         )))
     };
-    if args.index.is_some() {
-        return refused("session images of a program", "--index");
+    if args.index.is_some() && args.mode == RecordMode::Coherence {
+        return refused(
+            "session images of a program",
+            "--index (or use --mode sketch)",
+        );
     }
     if args.flight.is_some() && args.chaos.is_some() {
         return refused("pauses, in the last part of a recording,", "--chaos");
@@ -97,7 +102,7 @@ pub fn execute(args: &RecordArgs) -> Result<EndStatus, Failure> {
         promotes: !args.no_promoted,
         sites: &[],
         flight,
-        images: args.index.map(images),
+        images: args.index.map(|every| images(every, args.mode)),
         flips: (0, &[]),
     };
     match supervisor::record(&options) {
@@ -162,11 +167,21 @@ fn kept_text(kept: &KeptFlight, status: EndStatus) -> String {
     )
 }
 
-fn images(every: Option<Duration>) -> LiveImages {
-    LiveImages {
-        every: every.unwrap_or(EVERY),
-        most: MOST,
-        alone: supervisor::is_alone,
+fn images(every: Option<Duration>, mode: RecordMode) -> LiveImages {
+    let every = every.unwrap_or(EVERY);
+    match mode {
+        RecordMode::Serial => LiveImages {
+            every,
+            most: MOST,
+            set: ImageSet::Index,
+            alone: supervisor::is_alone,
+        },
+        RecordMode::Sketch | RecordMode::Coherence => LiveImages {
+            every,
+            most: MOST,
+            set: ImageSet::Epochs,
+            alone: explore::has_epochs,
+        },
     }
 }
 

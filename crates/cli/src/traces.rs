@@ -4,14 +4,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use relive_engine::Failure;
-use relive_engine::explore::{self, Linearising};
+use relive_engine::explore::{self, FirstReplay, Linearising};
 use relive_engine::timeline::{Timeline, Uninterrupted, crashes, processes};
 use relive_gdb::At;
 use relive_kabi::signal_name;
 use relive_trace::{ExitStatus, Manifest, Trace};
 
 use crate::instruction_sets::complain_of_missing;
-use crate::{format, output, packed, progress};
+use crate::{epoch, format, output, packed, progress};
 
 /// The requested trace: by name or folder, or the latest; for a packed one the folder where it is
 /// unpacked.
@@ -67,19 +67,29 @@ pub fn open_recorded(name: Option<&Path>) -> Result<Trace, Failure> {
 fn linearise(trace: &Path) -> Result<(), Failure> {
     const WHAT: &str = "the order of the threads: attempt";
     let progress = progress::spinner(WHAT, explore::ATTEMPTS.into());
-    let attempts = explore::linearise(trace, jobs(None), &mut |progressed| match progressed {
+    let how = FirstReplay {
+        jobs: jobs(None),
+        searcher: &|number| epoch::command(trace, number),
+    };
+    let found = explore::linearise(trace, &how, &mut |progressed| match progressed {
         Linearising::Attempt(n) => progress.set_position(n.into()),
+        Linearising::Epochs(found, all) => progress::epochs(&progress, found, all),
         Linearising::Waits => output::tell(
             "another process is finding the order of the threads of this recording: waiting for it",
         ),
     });
     progress.finish_and_clear();
-    let attempts = match attempts? {
+    let found = found?;
+    let epochs = match found.epochs {
+        1 => String::new(),
+        n => format!("{}, ", format::count(n as u64, "epoch")),
+    };
+    let how = match found.attempts {
         0 => "by another process".to_owned(),
-        n => format::count(n.into(), "attempt"),
+        n => format!("{epochs}{}", format::count(n.into(), "attempt")),
     };
     output::tell(&format!(
-        "the order of the threads is found ({attempts}) and kept"
+        "the order of the threads is found ({how}) and kept"
     ));
     Ok(())
 }

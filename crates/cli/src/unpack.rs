@@ -31,8 +31,9 @@ const ALWAYS: u64 = 1 << 30;
 const TIMES: u64 = 200;
 
 /// The entries of a recording's folder.
-pub const PARTS: [&str; 10] = [
+pub const PARTS: [&str; 11] = [
     "begin",
+    "epochs",
     "index",
     "manifest.json",
     "tapes",

@@ -420,6 +420,7 @@ impl Prologue {
             ticks: self.ticks,
             work: begins.work,
             tapes,
+            order: 0,
         }
     }
 

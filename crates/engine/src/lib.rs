@@ -22,6 +22,7 @@ mod cpuid;
 mod descriptor;
 mod descriptor_kinds;
 mod descriptor_limit;
+mod difference;
 mod elapsed;
 mod encoding;
 mod ended;

@@ -119,6 +119,9 @@ impl Refused {
             (Self::Image(why), ImageSet::Index) => Failure::setup(format!(
                 "{why}. That is of its index: `relive index` makes it anew, `relive index --remove` removes it"
             )),
+            (Self::Image(why), ImageSet::Epochs) => Failure::setup(format!(
+                "{why}. It is between two epochs: remove the folder `epochs` of the recording, and replay it as a whole"
+            )),
             (Self::Image(why), ImageSet::Begin) => Failure::setup(format!(
                 "{why}. This recording begins with that image: copy it again, or split it anew"
             )),

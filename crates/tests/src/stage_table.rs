@@ -18,7 +18,9 @@ pub(crate) enum Action {
     Flight(&'static str),
     /// Recorded with threads on all cores.
     Sketch,
-    /// The same, with all accesses to memory in order.
+    /// The same, with session images between epochs on the way.
+    Epochs,
+    /// On all cores, with all accesses to memory in order.
     Coherence,
     Replay,
     /// A replay of a sketch with threads on all cores.
@@ -74,9 +76,10 @@ impl Stage {
                 | Action::ReplayParts
                 | Action::VerifyParts
                 | Action::Flight(_)
+                | Action::Epochs
         ) || matches!(
             (self.action, self.of),
-            (Action::Index | Action::Split, Some("sketch" | "coherence"))
+            (Action::Index | Action::Split, Some("sketch" | "coherence")) | (_, Some("epochs"))
         );
         asked || !long || subject.ends_with("-static")
     }
@@ -96,7 +99,7 @@ const PAIRED: &[(&str, &str)] = &[("RELIVE_PAIRS", "always")];
 const TINY_PAIRED: &[(&str, &str)] = &[TINY[0], PAIRED[0]];
 
 /// All stages in the order in which they run.
-pub const STAGES: [Stage; 29] = [
+pub const STAGES: [Stage; 32] = [
     stage("native", Action::Native, USUAL, None, None),
     stage("run", Action::Run, PAIRED, None, Some(StageGroup::Run)),
     stage("run-tiny", Action::Run, TINY, None, Some(StageGroup::Run)),
@@ -218,6 +221,27 @@ pub const STAGES: [Stage; 29] = [
         Action::Verify,
         USUAL,
         Some("sketch"),
+        Some(StageGroup::Verify),
+    ),
+    stage(
+        "epochs",
+        Action::Epochs,
+        USUAL,
+        None,
+        Some(StageGroup::Record),
+    ),
+    stage(
+        "replay-of-epochs",
+        Action::Replay,
+        PAIRED,
+        Some("epochs"),
+        Some(StageGroup::Replay),
+    ),
+    stage(
+        "verify-of-epochs",
+        Action::Verify,
+        USUAL,
+        Some("epochs"),
         Some(StageGroup::Verify),
     ),
     stage(
@@ -363,6 +387,9 @@ mod tests {
             "replay-parts",
             "verify-parts",
             "flight",
+            "epochs",
+            "replay-of-epochs",
+            "verify-of-epochs",
             "index-of-sketch",
             "index-of-coherence",
             "split-of-sketch",

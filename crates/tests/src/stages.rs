@@ -84,6 +84,14 @@ pub fn spec(subject: &Subject, stage: &Stage, workshop: &Workshop) -> Result<Spe
             trace.into(),
             "--".into(),
         ]),
+        Action::Epochs => argv.extend([
+            "record".into(),
+            "--mode=sketch".into(),
+            "--index=0".into(),
+            "-o".into(),
+            trace.into(),
+            "--".into(),
+        ]),
         Action::Coherence => argv.extend([
             "record".into(),
             "--mode".into(),
@@ -113,6 +121,8 @@ pub fn spec(subject: &Subject, stage: &Stage, workshop: &Workshop) -> Result<Spe
             | Action::RecordImages
             | Action::Flight(_)
             | Action::Sketch
+            | Action::Epochs
+            | Action::Epochs
             | Action::Coherence
     );
     if is_live {
@@ -158,7 +168,10 @@ fn uses_images(stage: &Stage) -> bool {
 }
 
 fn is_of_sketch(stage: &Stage) -> bool {
-    matches!(stage.action, Action::Sketch | Action::Flight("sketch")) || stage.of == Some("sketch")
+    matches!(
+        stage.action,
+        Action::Sketch | Action::Epochs | Action::Flight("sketch")
+    ) || matches!(stage.of, Some("sketch" | "epochs"))
 }
 
 fn is_of_coherence(stage: &Stage) -> bool {
@@ -179,7 +192,9 @@ fn refusal<'a>(stage: &Stage, header: &'a Header) -> Option<&'a [u8]> {
             refusal.place != Where::Sketch
         }
         Action::Run => refusal.place == Where::All,
-        Action::Sketch | Action::Coherence | Action::Flight(_) => refusal.place == Where::Sketch,
+        Action::Sketch | Action::Epochs | Action::Coherence | Action::Flight(_) => {
+            refusal.place == Where::Sketch
+        }
         Action::Native
         | Action::Replay
         | Action::ParallelReplay
@@ -234,6 +249,7 @@ fn run_stage(
         | Action::RecordImages
         | Action::Flight(_)
         | Action::Sketch
+        | Action::Epochs
         | Action::Coherence => {
             check_expected(header, &outcome, true)?;
             check_like_native(
@@ -329,8 +345,8 @@ mod tests {
         assert_eq!(count("modes=run,record"), 6);
         assert_eq!(count("refused=x"), 7);
         assert_eq!(count("threads=yes"), 22);
-        assert_eq!(count("sketch=yes"), 29);
-        assert_eq!(count("sketch=yes coherence=no"), 23);
+        assert_eq!(count("sketch=yes"), 32);
+        assert_eq!(count("sketch=yes coherence=no"), 26);
         assert_eq!(count("sketch=yes refused=x refused-in=sketch"), 20);
     }
 
@@ -349,6 +365,7 @@ mod tests {
         assert_eq!(refused("refused=x"), recorded);
         let together = [
             "sketch",
+            "epochs",
             "coherence",
             "flight-of-sketch",
             "flight-of-coherence",

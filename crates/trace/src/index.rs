@@ -1,5 +1,5 @@
 //! The folders of a trace with session images, each made as a whole: `index` lies beside the recording and
-//! only repeats it, with `begin` an excerpt begins. Making them must never change the recording.
+//! only repeats it, with `begin` an excerpt begins, and `epochs` lies beside a sketch until its first replay. Making them must never change the recording.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
@@ -25,6 +25,8 @@ pub enum ImageSet {
     Index,
     /// Images with which an excerpt begins.
     Begin,
+    /// Images between the epochs of a recording of threads at the same time, whose turns have not been found.
+    Epochs,
 }
 
 impl ImageSet {
@@ -34,6 +36,7 @@ impl ImageSet {
         trace.join(match self {
             Self::Index => "index",
             Self::Begin => "begin",
+            Self::Epochs => "epochs",
         })
     }
 
@@ -42,11 +45,15 @@ impl ImageSet {
         trace.join(match self {
             Self::Index => UNFINISHED_INDEX,
             Self::Begin => ".begin",
+            Self::Epochs => ".epochs",
         })
     }
 
     /// Removes the folder. Whether there was one.
-    fn remove(self, trace: &Path) -> Result<bool> {
+    ///
+    /// # Errors
+    /// It cannot be removed.
+    pub fn remove(self, trace: &Path) -> Result<bool> {
         let folder = self.folder(trace);
         match std::fs::remove_dir_all(&folder) {
             Ok(()) => Ok(true),
@@ -62,12 +69,12 @@ pub fn image_name(process: u32, work: u64) -> String {
     format!("{process}-{work}{SUFFIX}")
 }
 
-/// The images in the index of a trace, in order of process and work; nothing without an index.
+/// The images in a folder of a trace, in order of process and work; none without it.
 ///
 /// # Errors
 /// The folder cannot be read, or holds something else under an image's name.
-pub fn indexed(trace: &Path) -> Result<Vec<ImageHead>> {
-    let folder = ImageSet::Index.folder(trace);
+pub fn images_of(trace: &Path, set: ImageSet) -> Result<Vec<ImageHead>> {
+    let folder = set.folder(trace);
     let failed = |error| Error::read(&folder, error);
     let entries = match std::fs::read_dir(&folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -91,14 +98,6 @@ pub fn indexed(trace: &Path) -> Result<Vec<ImageHead>> {
     }
     all.sort_by_key(|head| (head.process, head.work));
     Ok(all)
-}
-
-/// Removes the index of a trace. Whether there was one.
-///
-/// # Errors
-/// It cannot be removed.
-pub fn remove_index(trace: &Path) -> Result<bool> {
-    ImageSet::Index.remove(trace)
 }
 
 /// Makes a folder of session images. It takes the place of an older one when it is finished.
@@ -298,6 +297,23 @@ impl ImageReader {
         pages.saturating_mul(PAGE as u64)
     }
 
+    /// The address of the first page for which `same` does not hold, given the address and the content; all are read.
+    ///
+    /// # Errors
+    /// As [`ImageReader::pages`].
+    pub fn first_other(&mut self, mut same: impl FnMut(u64, &[u8]) -> bool) -> Result<Option<u64>> {
+        let mut found = None;
+        self.pages(|addr, bytes| -> Result<()> {
+            for (at, page) in (addr..).step_by(PAGE).zip(bytes.chunks(PAGE)) {
+                if found.is_none() && !same(at, page) {
+                    found = Some(at);
+                }
+            }
+            Ok(())
+        })?;
+        Ok(found)
+    }
+
     /// Hands out all pages, in order of their addresses: neighbouring ones together.
     ///
     /// # Errors
@@ -343,6 +359,7 @@ mod tests {
             ticks: 0,
             work: event * 100,
             tapes: 0,
+            order: 0,
         }
     }
 
@@ -381,7 +398,7 @@ mod tests {
     #[test]
     fn pages_come_back_and_zeros_only_where_they_count() {
         let base = sample();
-        let events: Vec<u64> = indexed(base.path())
+        let events: Vec<u64> = images_of(base.path(), ImageSet::Index)
             .unwrap()
             .iter()
             .map(|h| h.event)
@@ -396,8 +413,11 @@ mod tests {
         let pages = PageReader::open(&ImageSet::Index.folder(base.path()).join(PAGES)).unwrap();
         let blocks = std::fs::metadata(ImageSet::Index.folder(base.path()).join(PAGES)).unwrap();
         assert!(blocks.len() < 100 * PAGE as u64 && pages.id != 0);
-        assert!(remove_index(base.path()).unwrap() && !remove_index(base.path()).unwrap());
-        assert!(indexed(base.path()).unwrap().is_empty());
+        assert!(
+            ImageSet::Index.remove(base.path()).unwrap()
+                && !ImageSet::Index.remove(base.path()).unwrap()
+        );
+        assert!(images_of(base.path(), ImageSet::Index).unwrap().is_empty());
     }
 
     #[test]

@@ -39,6 +39,8 @@ pub struct ImageHead {
     pub work: u64,
     /// The checksum of the tapes that it belongs to: [`Trace::sum`](crate::Trace::sum).
     pub tapes: u64,
+    /// Number of the next output of the recording, where an epoch begins; else 0.
+    pub order: u64,
 }
 
 /// Pages of an image that follow each other in memory, and in the file of pages.
@@ -139,9 +141,9 @@ impl SessionImage {
             self.id,
             self.memory,
             body.len() as u64,
+            head.order,
         ];
         bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
-        bytes.extend_from_slice(&[0; 8]);
         debug_assert_eq!(bytes.len(), HEAD);
         bytes.extend_from_slice(&packed);
         bytes.extend_from_slice(&xxh3_64(&bytes).to_le_bytes());
@@ -190,7 +192,7 @@ impl SessionImage {
         }
         let (head, id) = head(bytes).ok_or("it is no session image")?;
         let (memory, raw) = (word(bytes, 64), word(bytes, 72));
-        if raw > MOST || word(bytes, 80) != 0 {
+        if raw > MOST {
             return Err("a session image of an impossible form");
         }
         let unpacked =
@@ -263,6 +265,7 @@ fn head(bytes: &[u8]) -> Option<(ImageHead, u64)> {
         ticks: word(bytes, 32),
         work: word(bytes, 40),
         tapes: word(bytes, 48),
+        order: word(bytes, 80),
     };
     Some((head, word(bytes, 56)))
 }
@@ -293,6 +296,7 @@ mod tests {
             ticks: 1 << 50,
             work: 1 << 40,
             tapes: 99,
+            order: 3,
         };
         let mut image = SessionImage::new(head, 5, state);
         image.memory = 0x1234;

@@ -1,5 +1,6 @@
 //! Arguments of `explore`.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -40,4 +41,13 @@ pub struct ExploreArgs {
     /// Print an object
     #[arg(long)]
     pub json: bool,
+}
+
+// Arguments of the hidden `epoch`.
+#[derive(Debug, Args)]
+pub struct EpochArgs {
+    #[arg(long)]
+    pub trace: PathBuf,
+    #[arg(long)]
+    pub number: usize,
 }

@@ -5,17 +5,19 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use relive_trace::{Trace, exact_folder};
+use relive_trace::Trace;
 
+use super::epochs::image_state;
 use super::explored::{Explored, FailedTrial};
 use super::pool::{self, Pool, Purpose, Running, While};
 use crate::failure::{Failure, FailureClass, Result};
 use crate::guide::races::Race;
 use crate::logging;
+use crate::modes::replay::epoch::Epoch;
 use crate::modes::replay::linear::hints::Hints;
 use crate::modes::replay::linear::path::{self, Paths};
 use crate::modes::replay::linear::search::Search;
-use crate::supervisor::{ExactLock, keep_keyboard, try_order, waits_for_others};
+use crate::supervisor::{ExactLock, Stretch, keep_keyboard, try_order, waits_for_others};
 use crate::timeline::{ReplayProcess, follow, processes};
 
 /// Work before a disagreement that is looked at for races, which takes many times as long as to replay it.
@@ -84,7 +86,8 @@ pub fn explore(
 ) -> Result<(ExploreEnd, u32)> {
     logging::init();
     keep_keyboard();
-    let mut exploration = Exploration::of(trace)?;
+    let whole = Stretch::whole(trace);
+    let mut exploration = Exploration::of(&whole)?;
     let end = exploration.run(options, watcher)?;
     Ok((end, exploration.attempts()))
 }
@@ -102,7 +105,7 @@ enum Need {
 }
 
 pub(super) struct Exploration<'a> {
-    trace: &'a Path,
+    stretch: &'a Stretch,
     recording: Trace,
     /// All processes of the recording.
     processes: Vec<u32>,
@@ -136,12 +139,12 @@ pub(super) struct Exploration<'a> {
 }
 
 impl<'a> Exploration<'a> {
-    pub(super) fn of(trace: &'a Path) -> Result<Self> {
-        let recording = Trace::open(trace).map_err(Failure::setup)?;
+    pub(super) fn of(stretch: &'a Stretch) -> Result<Self> {
+        let recording = Trace::open(&stretch.trace).map_err(Failure::setup)?;
         let processes = processes(&recording);
         let mut exploration = Self {
-            trace,
-            explored: Explored::open(trace)?,
+            stretch,
+            explored: Explored::open(&stretch.notes)?,
             recording,
             processes,
             process: None,
@@ -272,7 +275,7 @@ impl<'a> Exploration<'a> {
             return self.turn_to(at.process, hints);
         }
         self.best = self.best.max(events);
-        path::read(&self.recording, at.process, &mut self.paths)?;
+        self.read_paths(at.process)?;
         let looks = self.search.failed(hints.clone(), &at, events, &self.paths);
         let brought = self.brought.iter().position(|(other, _)| *other == hints);
         let held = brought.map(|place| self.brought.swap_remove(place).1);
@@ -282,6 +285,20 @@ impl<'a> Exploration<'a> {
             }
             self.looks = Some(hints);
         }
+        Ok(())
+    }
+
+    /// Reads the paths of the threads of a process, if they are not known.
+    fn read_paths(&mut self, process: u32) -> Result<()> {
+        if self.paths.contains_key(&process) {
+            return Ok(());
+        }
+        let Epoch { begin, end } = self.stretch.epoch;
+        let state = |work: Option<u64>| work.map(|work| image_state(&self.stretch.trace, work));
+        let (begin, end) = (state(begin).transpose()?, state(end).transpose()?);
+        let ends = (begin.as_ref(), end.as_ref());
+        let threads = path::read(&self.recording, process, ends)?;
+        self.paths.insert(process, threads);
         Ok(())
     }
 
@@ -378,7 +395,7 @@ impl<'a> Exploration<'a> {
     fn begin_pool(&self) -> Result<Option<Pool>> {
         let process = self.process.unwrap_or(0);
         let chain = follow(&self.recording, process)?.chain;
-        Pool::new(self.trace, &chain, &self.base)
+        Pool::new(self.stretch, &chain, &self.base)
     }
 
     /// Replays an order from the beginning, and writes it; whether it agrees.
@@ -386,13 +403,13 @@ impl<'a> Exploration<'a> {
         // They are children of this process, which waits for those of that replay.
         self.end_trials();
         let began = Instant::now();
-        let lock = || ExactLock::take(self.trace, &mut || ());
+        let lock = || ExactLock::take(&self.stretch.trace, &mut || ());
         let _lock = (!self.locked).then(lock).transpose()?;
         // By a replay that has tried the same orders meanwhile.
-        if Trace::open(self.trace).map_err(Failure::setup)?.is_exact() {
+        if self.stretch.is_found() {
             return Ok(true);
         }
-        let failed = match try_order(self.trace, &exact_folder(self.trace), &hints) {
+        let failed = match try_order(self.stretch, &hints) {
             Ok(replayed) => {
                 watcher.attempted(&Attempted {
                     attempts: self.attempts() + 1,

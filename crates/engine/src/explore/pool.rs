@@ -2,12 +2,12 @@
 //! last one at which none of its decisions had been asked for. Which one that is changes the time of an attempt, and
 //! nothing else.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::failure::{Failure, Result};
 use crate::guide::trials::{Trial, TrialOrder, TrialStanding};
 use crate::modes::replay::linear::hints::{Hints, InsnPlace, Place, What};
+use crate::supervisor::Stretch;
 use crate::timeline::ReplayProcess;
 
 /// Most snapshots.
@@ -185,8 +185,9 @@ impl Pool {
     ///
     /// # Errors
     /// It cannot be replayed.
-    pub fn new(trace: &Path, chain: &[u32], hints: &Hints) -> Result<Option<Self>> {
-        let mut host = ReplayProcess::start_trial(trace, chain, hints)?;
+    pub fn new(stretch: &Stretch, chain: &[u32], hints: &Hints) -> Result<Option<Self>> {
+        let epoch = stretch.epoch;
+        let mut host = ReplayProcess::start_trial(&stretch.trace, chain, hints, epoch)?;
         host.order_trial(&TrialOrder::Decide(hints.to_text()))?;
         let trial = host.trial_answer()?;
         let begin = |standing| TrialSnapshot {

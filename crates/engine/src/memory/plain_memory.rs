@@ -31,6 +31,14 @@ impl MemoryState {
             ..self.clone()
         }
     }
+
+    /// Memory that is common and has no file is the process's own: nobody else has it.
+    pub fn keep_unnamed_private(&mut self) {
+        let regions = self.space.regions.iter_mut();
+        for region in regions.filter(|r| r.common && r.inode == 0) {
+            (region.shared, region.traits.unnamed) = (false, 0);
+        }
+    }
 }
 
 impl Memory {

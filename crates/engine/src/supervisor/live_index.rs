@@ -27,7 +27,9 @@ pub struct LiveImages {
     pub every: Duration,
     /// Most bytes of all, about.
     pub most: u64,
-    /// Whether a process can be replayed by itself, once it is recorded.
+    /// Which images they are.
+    pub set: ImageSet,
+    /// Whether images of a process can be of use, once it is recorded: it is replayed by itself.
     pub alone: fn(&Trace, u32) -> Result<bool>,
 }
 
@@ -67,7 +69,7 @@ impl LiveIndex {
         Ok(Self {
             shm,
             plan,
-            index: IndexWriter::create(folder, ImageSet::Index).map_err(Failure::setup)?,
+            index: IndexWriter::create(folder, plan.set).map_err(Failure::setup)?,
             incoming: BTreeMap::new(),
             images: Vec::new(),
             asked: Instant::now(),
@@ -148,7 +150,11 @@ impl LiveIndex {
             }
             made.images += 1;
             settle(&mut prologue, &trace);
-            image.describe(prologue.head(sum), encoding::to_bytes(&prologue.state));
+            let mut head = prologue.head(sum);
+            if self.plan.set == ImageSet::Epochs {
+                head.order = prologue.tree.order;
+            }
+            image.describe(head, encoding::to_bytes(&prologue.state));
             image.finish(&mut self.index).map_err(Failure::setup)?;
         }
         if made.images > 0 {

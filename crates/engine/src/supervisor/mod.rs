@@ -34,6 +34,6 @@ pub use replay::{ReplayOptions, Replayed, replay};
 pub use status::EndStatus;
 pub use target::find_program;
 pub use translated::{Counted, run, run_counted};
-pub(crate) use try_order::{learn, try_order};
+pub(crate) use try_order::{Stretch, learn, try_order};
 pub(crate) use verify::SMALL_FRAGMENTS;
 pub use verify::{Verified, verify};

@@ -19,6 +19,7 @@ use crate::failure::{EXIT_STATUS, Failure, Result};
 use crate::guide::trials::Disagreement;
 use crate::mode::Name;
 use crate::modes::replay::concurrency::CONCURRENCY;
+use crate::modes::replay::epoch::{self, Epoch};
 use crate::modes::replay::linear::disagreement::TOLD;
 use crate::modes::replay::linear::hints::Hints;
 use crate::modes::replay::linear::wanted;
@@ -95,6 +96,8 @@ pub struct Exact<'a> {
     pub hints: &'a Hints,
     /// Where it begins to learn which plain accesses a later recording should order, if it does.
     pub learns: Option<LearningStart>,
+    /// The epoch that is replayed, and the number of the first output behind its begin.
+    pub epoch: (Epoch, u64),
 }
 
 /// A failed replay.
@@ -171,6 +174,11 @@ pub fn replay_into(
     }
     if let Some(exact) = &exact {
         extra.push((wanted::VARIABLE, exact.hints.to_text()));
+        let (epoch, order) = exact.epoch;
+        if epoch != Epoch::default() {
+            shm.header().next_order.store(order, Ordering::Release);
+            extra.push((epoch::VARIABLE, epoch.to_text()));
+        }
         if let Some(start) = exact.learns {
             extra.push((learning::VARIABLE, start.to_text()));
         }

@@ -1,22 +1,58 @@
 //! Replaying a sketch with the decisions of a search: the replay finds the turns of its threads, and keeps them in the trace
 //! if they agree with all of the recording. Must never keep others.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use relive_trace::{Excerpt, Manifest, TraceWriter};
+use relive_trace::{Excerpt, Manifest, TraceWriter, exact_folder};
 
 use super::replay::{Exact, Failed, ReplayOptions, Replayed, replay_into};
 use crate::failure::Failure;
 use crate::guide::trials::Disagreement;
 use crate::learnt_sites;
+use crate::modes::replay::epoch::Epoch;
 use crate::modes::replay::linear::hints::Hints;
 use crate::modes::replay::races::learning::LearningStart;
 
+/// What is replayed of a recording to find its order: all of it, or an epoch.
+#[derive(Clone, Debug)]
+pub struct Stretch {
+    /// The recording.
+    pub trace: PathBuf,
+    /// Where it begins and ends.
+    pub epoch: Epoch,
+    /// Number of its first output.
+    pub order: u64,
+    /// The folder for its exact tapes.
+    pub exact: PathBuf,
+    /// The folder for what a search finds out about it.
+    pub notes: PathBuf,
+}
+
+impl Stretch {
+    /// All of a recording.
+    #[must_use]
+    pub fn whole(trace: &Path) -> Self {
+        Self {
+            trace: trace.to_owned(),
+            epoch: Epoch::default(),
+            order: 0,
+            exact: exact_folder(trace),
+            notes: trace.to_owned(),
+        }
+    }
+
+    /// Whether its exact tapes are there.
+    #[must_use]
+    pub fn is_found(&self) -> bool {
+        Manifest::read(&self.exact).is_ok_and(|manifest| manifest.complete)
+    }
+}
+
 /// Replays a sketch once more up to where it left the recording with these decisions, to learn which plain accesses the next
 /// recording should order: where moments were not enough. Whatever comes of it changes nothing here.
-pub fn learn(trace: &Path, hints: &Hints, at: &Disagreement) {
-    let folder = trace.join(".learning");
-    let sites = match attempt(trace, &folder, hints, Some(LearningStart::near(at))) {
+pub fn learn(stretch: &Stretch, hints: &Hints, at: &Disagreement) {
+    let folder = stretch.notes.join(".learning");
+    let sites = match attempt(stretch, &folder, hints, Some(LearningStart::near(at))) {
         Ok(replayed) => replayed.sites,
         Err(failed) => {
             tracing::info!(target: "linear", "learnt up to: {}", failed.failure);
@@ -29,26 +65,23 @@ pub fn learn(trace: &Path, hints: &Hints, at: &Disagreement) {
     tracing::info!(target: "linear", "{new} of {all} sites of races are new");
 }
 
-/// Replays a sketch from the beginning with the decisions of a search, and writes the exact tapes into a folder, which
+/// Replays a sketch from the beginning of the stretch with the decisions of a search, and writes the exact tapes into its folder, which
 /// has none if the order does not agree. The caller has the right to write them (`exact_lock.rs`).
 ///
 /// # Errors
 /// It does not, or the trace is damaged.
-pub fn try_order(
-    trace: &Path,
-    folder: &Path,
-    hints: &Hints,
-) -> std::result::Result<Replayed, Failed> {
-    attempt(trace, folder, hints, None)
+pub fn try_order(stretch: &Stretch, hints: &Hints) -> std::result::Result<Replayed, Failed> {
+    attempt(stretch, &stretch.exact, hints, None)
 }
 
-/// The same; it may learn, from there on.
+/// The same into another folder; it may learn, from there on.
 fn attempt(
-    trace: &Path,
+    stretch: &Stretch,
     folder: &Path,
     hints: &Hints,
     learns: Option<LearningStart>,
 ) -> std::result::Result<Replayed, Failed> {
+    let trace = &*stretch.trace;
     match std::fs::remove_dir_all(folder) {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
             return Err(Failure::setup(format!("cannot empty {}: {e}", folder.display())).into());
@@ -66,6 +99,7 @@ fn attempt(
         writer,
         hints,
         learns,
+        epoch: (stretch.epoch, stretch.order),
     };
     match replay_into(&options, Some(exact)) {
         Ok(replayed) => Ok(replayed),

@@ -26,6 +26,11 @@ impl ExactTape {
         }
     }
 
+    /// It goes on from another one, on which the thread lost its turn so many steps behind that tick.
+    pub fn goes_on(&mut self, ticks: u64, steps: u32) {
+        self.switch = Some((ticks, steps));
+    }
+
     /// The readings of clocks that the thread has made since its last event or switch.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use relive_trace::{ImageHead, ImageSet, indexed};
+use relive_trace::{ImageHead, ImageSet, images_of};
 
 use crate::failure::Result;
 use crate::session_state::{LAYOUT, Refused};
@@ -14,7 +14,9 @@ use crate::session_state::{LAYOUT, Refused};
 /// The index of the trace is damaged.
 pub fn of(trace: &Path, chain: &[u32]) -> Result<Vec<ImageHead>> {
     let useless = |error| Refused::from(error).failure(ImageSet::Index);
-    let all = indexed(trace).map_err(useless)?.into_iter();
+    let all = images_of(trace, ImageSet::Index)
+        .map_err(useless)?
+        .into_iter();
     let goal = chain.last();
     let fits = |head: &ImageHead| head.layout == LAYOUT && goal == Some(&head.process);
     Ok(all.filter(fits).collect())

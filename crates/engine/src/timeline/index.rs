@@ -218,6 +218,7 @@ impl IndexWay {
                     ticks: self.status.point.ticks,
                     work: self.status.work,
                     tapes: self.tapes,
+                    order: 0,
                 };
                 let mut image = index.image(head, state);
                 for range in pages {

@@ -2,28 +2,24 @@
 //! must describe itself as the image does, and from there to the end both must come to the same. Must never leave out a
 //! field on which a later event depends.
 
-use std::fmt::Debug;
 use std::path::Path;
 
-use relive_host::addr;
-use relive_trace::{ImageHead, ImageReader, ImageSet, TapeId, Trace, indexed};
+use relive_trace::{ImageHead, ImageReader, ImageSet, TapeId, Trace, images_of};
 
 use super::ancestors::follow;
 use super::image_list;
 use super::images::point;
 use super::replay_end::ReplayEnd;
 use super::replay_process::{ReplayProcess, Uninterrupted};
+use crate::difference::differs;
 use crate::failure::{Failure, Result};
 use crate::guide::point::Point;
 use crate::guide::protocol::{Ran, RunRequest, StopSet};
 use crate::session_state::{Refused, SessionState, ThreadState};
 use crate::task::plain_task::TaskState;
 
-const PAGE: usize = addr::PAGE as usize;
 /// Of a process so many images are replayed to its end.
 const ENDS: usize = 8;
-/// Characters of each side that a difference shows.
-const SHOWN: usize = 200;
 
 /// Compares all images of a recording; gives their number. `tell` is told how many of how many are done.
 ///
@@ -31,7 +27,7 @@ const SHOWN: usize = 200;
 /// One differs, or divergence.
 pub fn check_index(trace: &Trace, tell: &mut dyn FnMut(u64, u64)) -> Result<u64> {
     let folder = std::path::absolute(trace.directory()).map_err(Failure::setup)?;
-    let all = indexed(&folder).map_err(Failure::setup)?;
+    let all = images_of(&folder, ImageSet::Index).map_err(Failure::setup)?;
     let mut processes: Vec<u32> = all.iter().map(|head| head.process).collect();
     processes.sort_unstable();
     processes.dedup();
@@ -144,23 +140,12 @@ fn way(state: &SessionState) -> WayState {
 fn other_page(folder: &Path, head: &ImageHead, host: &mut ReplayProcess) -> Result<String> {
     let image = ImageReader::open(folder, ImageSet::Index, head.process, head.work);
     let mut image = image.map_err(Failure::setup)?;
-    let mut found = None;
-    image
-        .pages(
-            |addr, bytes| -> std::result::Result<(), relive_trace::Error> {
-                for (at, page) in (addr..).step_by(PAGE).zip(bytes.chunks(PAGE)) {
-                    let there = host.content(at, at + PAGE as u64).unwrap_or_default();
-                    let same = there.iter().zip(page).take_while(|(a, b)| a == b).count();
-                    if found.is_none() && same < PAGE {
-                        found = Some(at + same as u64);
-                    }
-                }
-                Ok(())
-            },
-        )
-        .map_err(Failure::setup)?;
-    Ok(match found {
-        Some(at) => format!("memory differs from {at:#x} on"),
+    let found = image.first_other(|at, page| {
+        let there = host.content(at, at + page.len() as u64);
+        there.is_ok_and(|there| there == page)
+    });
+    Ok(match found.map_err(Failure::setup)? {
+        Some(at) => format!("memory differs in the page at {at:#x}"),
         None => "memory or registers differ in what the image does not have".to_owned(),
     })
 }
@@ -177,8 +162,8 @@ fn difference(
         b.threads.iter().map(|t| t.task.slot).collect(),
     );
     let mut found = vec![
-        one("threads", &slots, &others),
-        one(
+        differs("threads", &slots, &others),
+        differs(
             "process",
             &a.process.without_unrecorded(),
             &b.process.without_unrecorded(),
@@ -196,9 +181,9 @@ fn difference(
             // A call that never returned: it has no turn any more.
             task.parked = y.task.parked;
         }
-        found.push(one("thread", &task, &y.task));
+        found.push(differs("thread", &task, &y.task));
         let mark = |t: &ThreadState| t.tape.as_ref().map(|tape| tape.mark);
-        found.push(one(
+        found.push(differs(
             "tape",
             &(x.task.slot, mark(x)),
             &(y.task.slot, mark(y)),
@@ -206,45 +191,25 @@ fn difference(
     }
     let (r, s) = (&a.replayed, &b.replayed);
     found.extend([
-        one(
+        differs(
             "memory",
             &a.memory.without_hints(),
             &b.memory.without_hints(),
         ),
-        one("turn", &(a.turn, a.schedule), &(b.turn, b.schedule)),
-        one(
+        differs("turn", &(a.turn, a.schedule), &(b.turn, b.schedule)),
+        differs(
             "events and turns",
             &(r.events, r.turns),
             &(s.events, s.turns),
         ),
-        one("children", &r.children, &s.children),
-        one(
+        differs("children", &r.children, &s.children),
+        differs(
             "program",
             &(&r.track.program, r.track.stack),
             &(&s.track.program, s.track.stack),
         ),
-        one("way", &way(a), &way(b)),
-        one("checksum of memory and registers", &a.sum, &b.sum),
+        differs("way", &way(a), &way(b)),
+        differs("checksum of memory and registers", &a.sum, &b.sum),
     ]);
     found.into_iter().flatten().next()
-}
-
-fn one<T: PartialEq + Debug>(what: &str, a: &T, b: &T) -> Option<String> {
-    if a == b {
-        return None;
-    }
-    let (a, b) = (format!("{a:?}"), format!("{b:?}"));
-    let same = a.bytes().zip(b.bytes()).take_while(|(a, b)| a == b).count();
-    let from = same.saturating_sub(SHOWN / 2);
-    let part = |text: &str| -> String {
-        String::from_utf8_lossy(&text.as_bytes()[from.min(text.len())..])
-            .chars()
-            .take(SHOWN)
-            .collect()
-    };
-    Some(format!(
-        "{what}\n  image:  …{}\n  replay: …{}",
-        part(&a),
-        part(&b)
-    ))
 }

@@ -199,6 +199,7 @@ mod tests {
             ticks: 0,
             work,
             tapes: 0,
+            order: 0,
         };
         let images: Vec<ImageHead> = (1..=64)
             .map(|n| n * 1000)

@@ -25,6 +25,7 @@ use crate::guide::start_variable::{Guide, VARIABLE as GUIDE};
 use crate::mode::Name;
 use crate::modes::replay::concurrency::CONCURRENCY;
 use crate::modes::replay::confine;
+use crate::modes::replay::epoch::{self, Epoch};
 use crate::modes::replay::linear::hints::Hints;
 use crate::modes::replay::linear::wanted;
 use crate::modes::replay::other_writers::FOLDER as OTHER_WRITERS;
@@ -126,15 +127,23 @@ impl ReplayProcess {
         Self::launch(trace, follow, None, None, fragments(fragment_insns))?.begin()
     }
 
-    /// Starts a trial of a search for the order of the threads of one process, which comes to where that begins with these
-    /// decisions; see [`ReplayProcess::start`].
+    /// Starts a trial of a search for the order of the threads of one process, which comes to where that, or the epoch, begins with
+    /// these decisions; see [`ReplayProcess::start`].
     ///
     /// # Errors
     /// As there.
-    pub(crate) fn start_trial(trace: &Path, follow: &[u32], hints: &Hints) -> Result<Self> {
+    pub(crate) fn start_trial(
+        trace: &Path,
+        follow: &[u32],
+        hints: &Hints,
+        epoch: Epoch,
+    ) -> Result<Self> {
         let trace = std::path::absolute(trace).map_err(Failure::setup)?;
         let manifest = Manifest::read(&trace).map_err(Failure::setup)?;
-        let extra = vec![(wanted::VARIABLE, wanted::trial_with(hints))];
+        let mut extra = vec![(wanted::VARIABLE, wanted::trial_with(hints))];
+        if epoch != Epoch::default() {
+            extra.push((epoch::VARIABLE, epoch.to_text()));
+        }
         let host = Self::launch(&trace, follow, None, Some(&manifest), extra)?;
         Ok(host.begin()?.0)
     }

@@ -6,7 +6,7 @@
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
-use relive_trace::{Error, ImageHead, ImageReader, ImageSet, IndexWriter, image_name, indexed};
+use relive_trace::{Error, ImageHead, ImageReader, ImageSet, IndexWriter, image_name, images_of};
 use tempfile::TempDir;
 
 const HEAD: ImageHead = ImageHead {
@@ -17,6 +17,7 @@ const HEAD: ImageHead = ImageHead {
     ticks: 7,
     work: 9,
     tapes: 0,
+    order: 0,
 };
 
 static FOLDER: LazyLock<TempDir> = LazyLock::new(|| {
@@ -44,7 +45,7 @@ fuzz_target!(|bytes: &[u8]| {
     let path = folder.join(name);
     let good = std::fs::read(&path).expect("it is there");
     std::fs::write(&path, bytes).expect("it can be written");
-    let _ = indexed(FOLDER.path());
+    let _ = images_of(FOLDER.path(), ImageSet::Index);
     if let Ok(mut image) = ImageReader::open(FOLDER.path(), ImageSet::Index, HEAD.process, HEAD.work) {
         let mut least = 0;
         let _ = image.pages(|addr, pages| {

@@ -9,6 +9,7 @@ use std::sync::{Mutex, OnceLock};
 
 use relive_trace::{TapeId, Trace};
 
+use super::epoch::EpochEnd;
 use super::linear::wanted;
 use crate::failure::{Failure, Result};
 use crate::machine::Machine;
@@ -38,6 +39,8 @@ pub struct ReplayState {
     pub(super) pages: Option<Option<File>>,
     /// The changes of other processes; `None`: no replay has looked for them.
     pub(super) foreign: Option<ForeignFiles>,
+    /// The end of its epoch, if that is not the end of the recording.
+    pub(super) epoch_end: Option<EpochEnd>,
 }
 
 /// The state, and beside its lock the parts that hooks may ask for in any place.
@@ -71,6 +74,7 @@ impl ReplayState {
             follow,
             pages: None,
             foreign,
+            epoch_end: None,
         }
     }
 

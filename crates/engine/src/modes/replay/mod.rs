@@ -10,6 +10,7 @@ mod births;
 pub mod checksum;
 pub mod concurrency;
 pub mod confine;
+pub mod epoch;
 pub mod events;
 mod finish;
 pub mod guided;

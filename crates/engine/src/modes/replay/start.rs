@@ -9,6 +9,7 @@ use relive_trace::{ImageSet, Kind, TapeId, Trace};
 
 use super::checksum::Checksums;
 use super::confine::{self, ReplayRights};
+use super::epoch::{Epoch, EpochEnd};
 use super::guided::track::Track;
 use super::hook_state::{ReplayState, task_tape};
 use super::host_thread::get_ready;
@@ -49,10 +50,14 @@ pub fn main(machine: &'static Machine) -> Result<Infallible> {
     let image = guide
         .as_ref()
         .and_then(|guide| Some((guide.goal(), guide.image?)));
-    let mut images = match image {
-        Some((goal, work)) => vec![ProcessImage::open(&trace, ImageSet::Index, goal, work)],
-        None => first_processes::open(&trace, follow.as_deref()),
+    let epoch = Epoch::requested()?;
+    let mut images = match (image, epoch.begin) {
+        (Some((goal, work)), _) => vec![ProcessImage::open(&trace, ImageSet::Index, goal, work)],
+        (None, Some(work)) => vec![ProcessImage::open(&trace, ImageSet::Epochs, 0, work)],
+        (None, None) => first_processes::open(&trace, follow.as_deref()),
     };
+    let epoch_end = epoch.end.map(|work| EpochEnd::open(&trace, work));
+    let epoch_end = epoch_end.transpose()?;
     let foreign = other_writers::open(follow.as_deref().unwrap_or_default())?;
     let rights = match guide.is_some() {
         true => ReplayRights::Guided,
@@ -63,7 +68,11 @@ pub fn main(machine: &'static Machine) -> Result<Infallible> {
         shm.make_private()?;
     }
     let pool = crate::sharing::objects::pool().map_err(Failure::setup)?;
-    ReplayState::new(trace, pool, follow, foreign).install(machine)?;
+    let state = ReplayState {
+        epoch_end,
+        ..ReplayState::new(trace, pool, follow, foreign)
+    };
+    state.install(machine)?;
     if let Some(guide) = &guide {
         let begun = match images.pop() {
             Some(image) => image.resume(machine),

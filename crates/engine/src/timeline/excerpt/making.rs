@@ -129,6 +129,7 @@ fn write_image(at: &mut CutPlace, images: &mut IndexWriter) -> Result<()> {
         work: begins.work,
         // The manifest says which image begins the tapes.
         tapes: 0,
+        order: 0,
     };
     let mut image = images.image(head, std::mem::take(&mut at.bytes));
     for range in &at.pages {

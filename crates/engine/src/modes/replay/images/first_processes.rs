@@ -59,7 +59,7 @@ fn resume(
     let mut stepper = restore::stepper(machine, &state, tasks)?;
     let track = Track::restore(state.replayed.track.clone());
     restore::check(&stepper, &track, &state)?;
-    restore::write_exact(&mut stepper)?;
+    restore::write_exact(&mut stepper, set)?;
     Ok((stepper, track))
 }
 

@@ -27,16 +27,22 @@ use crate::tape::{Tape, TapeIn, TapeState};
 use crate::task::Task;
 use crate::translations;
 
-/// The exact tapes that a replay which has found the turns writes, from here on.
+/// The exact tapes that a replay which has found the turns writes, from here on; in an epoch they go on from those of the epochs
+/// before, each with the switch by which its thread came to its place.
 ///
 /// # Errors
 /// There is no room for them.
-pub fn write_exact(stepper: &mut Stepper) -> ImageResult<()> {
+pub fn write_exact(stepper: &mut Stepper, set: ImageSet) -> ImageResult<()> {
+    let own = stepper.steps.unwrap_or_default();
     let others = stepper.session.tasks.values_mut();
-    for task in others.chain([&mut stepper.task]) {
+    let others = others.map(|task| (u64::from(task.steps), task));
+    for (steps, task) in others.chain([(own, &mut stepper.task)]) {
         let id = TapeId::new(task.process.index, task.index);
         if let Tape::In(tape) = &mut task.tape {
             tape.exact = hook_state::exact_tape(id)?;
+            if let (Some(exact), ImageSet::Epochs) = (&mut tape.exact, set) {
+                exact.goes_on(task.ctx.ticks(), steps as u32);
+            }
         }
     }
     Ok(())
@@ -56,7 +62,7 @@ pub fn state(image: &ImageReader, set: ImageSet, process: u32) -> ImageResult<Se
     }
     share_memory(&mut state, hook_state::alone());
     let belongs = match set {
-        ImageSet::Index => image.head().tapes == with(|s| s.trace.sum()),
+        ImageSet::Index | ImageSet::Epochs => image.head().tapes == with(|s| s.trace.sum()),
         ImageSet::Begin => is_beginning(image, &state),
     };
     match belongs {
@@ -76,11 +82,12 @@ fn at_exact_tapes(state: &mut SessionState) {
 
 /// Memory that is common and has no file is private in a replay of its process alone, and else shared with the children to come.
 fn share_memory(state: &mut SessionState, alone: bool) {
-    let regions = state.memory.space.regions.iter_mut();
-    for region in regions.filter(|r| r.common && r.inode == 0) {
-        region.shared = !alone;
-        if alone {
-            region.traits.unnamed = 0;
+    match alone {
+        true => state.memory.keep_unnamed_private(),
+        false => {
+            let regions = state.memory.space.regions.iter_mut();
+            let unnamed = regions.filter(|r| r.common && r.inode == 0);
+            unnamed.for_each(|region| region.shared = true);
         }
     }
 }

@@ -9,6 +9,8 @@ use super::due::Linear;
 use super::next_thread::first;
 use crate::failure::{Failure, Result};
 use crate::flow::Flow;
+use crate::guide::protocol::Ended;
+use crate::modes::replay::epoch;
 use crate::modes::replay::events::DueEvent;
 use crate::modes::replay::session::Session;
 use crate::modes::replay::stepper::execute::Toward;
@@ -42,6 +44,8 @@ enum First {
     Other(u32),
     /// Each waits for something that is on no tape: the recording was cut there.
     Nobody,
+    /// All stand at the end of the epoch.
+    EpochEnd,
 }
 
 impl Session {
@@ -63,6 +67,7 @@ impl Session {
         match first {
             Some(_) if first == runs => runs.into_iter().for_each(|slot| linear.leads(slot, &dues)),
             Some(_) => {}
+            None if linear.ends_epoch(&dues) => {}
             None => {
                 tracing::debug!(target: "linear", "no thread is due: {dues:?}");
                 for task in self.tasks.values() {
@@ -90,6 +95,13 @@ impl Stepper {
                 self.change_turn(Flow::Park)?;
                 return Ok(Step::Changed);
             }
+            (First::EpochEnd, steps) => {
+                let steps = steps.ok_or_else(|| Failure::internal("the epoch ends amid a step"))?;
+                self.give_up_turn(steps)?;
+                epoch::end(self)?;
+                self.ended = Some(Ended::CutOff);
+                return Ok(Step::Changed);
+            }
             (First::Running(bound), _) => bound,
             (First::Other(slot), Some(steps)) => {
                 self.hand_over(slot, steps)?;
@@ -109,7 +121,7 @@ impl Stepper {
                 let from = linear.and_then(|linear| linear.waits_from(&self.task, at));
                 Step::Toward(toward_operation(self.task.ctx.ticks(), from, ticks))
             }
-            Bound::Event { .. } | Bound::End => Step::Event,
+            Bound::Event { .. } | Bound::Place | Bound::End => Step::Event,
         })
     }
 
@@ -123,6 +135,9 @@ impl Stepper {
         match self.session.first_due(Some(&mut self.task))? {
             Some((slot, Some(bound))) if slot == self.task.slot => Ok(First::Running(bound)),
             Some((slot, _)) => Ok(First::Other(slot)),
+            None if self.session.linear.as_ref().is_some_and(|l| l.is_at_end) => {
+                Ok(First::EpochEnd)
+            }
             None if self.session.linear.as_ref().is_some_and(Linear::may_stop) => Ok(First::Nobody),
             None => Err(circle(&self.task)),
         }
@@ -160,15 +175,10 @@ impl Stepper {
 
     /// Gives the turn to another thread, at the present position.
     fn hand_over(&mut self, slot: u32, steps: u64) -> Result<()> {
-        let task = &mut self.task;
+        let task = &self.task;
         tracing::debug!(target: "linear", "thread {} stands at tick {}+{steps}, operation {}, mark {}; thread {slot} goes on", task.slot, task.ctx.ticks(), task.ctx.ops, task.ctx.marks);
-        if !task.parked {
-            let (ticks, registers) = (task.ctx.ticks(), digest(&task.ctx));
-            if let Tape::In(tape) = &mut task.tape {
-                tape.switch(ticks, registers, steps as u32)?;
-            }
-        }
-        let leaves = task.slot;
+        self.give_up_turn(steps)?;
+        let leaves = self.task.slot;
         if let Some(linear) = &mut self.session.linear {
             linear.leaves(leaves, steps);
             self.steps = Some(linear.turn(slot)?);
@@ -176,6 +186,19 @@ impl Stepper {
         let parked = self.session.give_turn(&mut self.task, slot)?;
         self.session.tasks.insert(parked.slot, parked);
         self.turn += 1;
+        Ok(())
+    }
+
+    /// Says on the exact tape that the thread loses its turn so many steps behind its last tick or event.
+    fn give_up_turn(&mut self, steps: u64) -> Result<()> {
+        let task = &mut self.task;
+        if task.parked {
+            return Ok(());
+        }
+        let (ticks, registers) = (task.ctx.ticks(), digest(&task.ctx));
+        if let Tape::In(tape) = &mut task.tape {
+            tape.switch(ticks, registers, steps as u32)?;
+        }
         Ok(())
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use super::end_place::{EndPlace, Way};
 use super::hints::What;
 use crate::course::Note;
 use crate::failure::{Failure, Result};
@@ -39,6 +40,8 @@ pub enum Bound {
     },
     /// By one instruction, behind which this tick may not have been passed; it is due at this moment.
     Step { ticks: u64, at: u64 },
+    /// Not at all: it stands at the end of its epoch.
+    Place,
     /// Nothing follows.
     End,
 }
@@ -73,6 +76,8 @@ pub struct Surroundings<'a> {
     pub others: &'a dyn OtherThreads,
     /// The decisions of a search for the thread.
     pub hint: &'a dyn Fn(What) -> Option<u64>,
+    /// Where it stands at the end of the epoch, if the replay is of one that ends before the recording.
+    pub end: Option<EndPlace>,
     /// It stands in front of its next event.
     pub is_at_event: bool,
     /// The recording was cut off: of what a thread has done behind the last event on its tape that may say a part only.
@@ -97,13 +102,18 @@ pub fn bound(task: &mut Task, around: Surroundings<'_>) -> Result<Bound> {
     };
     // Loads the notes in front of it.
     let next = tape.upcoming()?;
-    if around.is_cut && next.is_none() {
+    // Behind its last event before that.
+    let end = around.end.filter(|end| tape.position() >= end.entries);
+    if around.is_cut && next.is_none() && end.is_none() {
         return Ok(Bound::End);
     }
     let thread = (task.process.index, task.index);
     let marks = &mut task.ctx.marks;
     pass_marks_of_event(thread, marks, &mut tape.late, others);
     while let Some(&note) = tape.notes.front() {
+        if end.is_some_and(|end| end.is_before(&note, *marks)) {
+            break;
+        }
         match note {
             Note::Edge {
                 event: false,
@@ -202,6 +212,16 @@ pub fn bound(task: &mut Task, around: Surroundings<'_>) -> Result<Bound> {
             _ => break,
         }
         tape.notes.pop_front();
+    }
+    if let Some(end) = end {
+        let way = Way {
+            ticks,
+            at: [task.ctx.rip, goes_on_at],
+            behind: tape.behind,
+            decided: (decided(tape, hint), hint(What::Moment(tape.moments))),
+            is_one: around.says_all,
+        };
+        return end.bound(task.slot, &way);
     }
     let passes_by = |note: &Note| {
         matches!(
@@ -393,7 +413,7 @@ const PARTS: u64 = 16;
 /// The next part of the way from the tick and moment behind a thread, which is at tick `now`, to those that come
 /// next. On the way it is taken to run evenly, or as a search has decided: at its begin up to tick `step`, at
 /// its end behind that; or all of it at one `moment`.
-fn part(
+pub(super) fn part(
     behind: (u64, u64),
     now: u64,
     next: (u64, u64),

@@ -8,6 +8,7 @@ use relive_trace::Recorder;
 
 use super::access_waits::{AccessStop, AccessWaits};
 use super::bound::{Bound, OtherThreads, Surroundings, bound, is_at_call};
+use super::end_place::{EndPlace, places};
 use super::exact_turns::ExactTurns;
 use super::first_moments::FirstMoments;
 use super::hints::{Hints, What};
@@ -53,6 +54,10 @@ pub struct Linear {
     pub is_cut: bool,
     /// No thread was due, and some of them wait for each other: that no cut makes.
     waits_in_circle: bool,
+    /// Where threads stand at the end of the epoch, if the replay is of one that ends before the recording.
+    ends: BTreeMap<u32, EndPlace>,
+    /// All threads stand there.
+    pub is_at_end: bool,
 }
 
 impl Linear {
@@ -64,8 +69,11 @@ impl Linear {
         let Some(schedule) = ExactTurns::of(machine, process) else {
             return Ok(None);
         };
-        let (recorder, is_cut) =
-            hook_state::with(|s| (s.trace.manifest().recorder, s.trace.is_cut()));
+        let (recorder, is_cut, ends) = hook_state::with(|s| {
+            let ends = s.epoch_end.as_ref().map(|end| places(&end.state));
+            let manifest = s.trace.manifest();
+            (manifest.recorder, s.trace.is_cut(), ends)
+        });
         Ok(Some(Self {
             schedule,
             seen: BTreeSet::new(),
@@ -83,6 +91,8 @@ impl Linear {
             says_all: recorder == Recorder::Coherence,
             is_cut,
             waits_in_circle: false,
+            ends: ends.unwrap_or_default(),
+            is_at_end: false,
         }))
     }
 
@@ -127,6 +137,13 @@ impl Linear {
     pub fn is_over(&mut self, slot: u32) {
         self.over.insert(slot);
         self.outlooks.changes(slot);
+    }
+
+    /// No thread is due: whether all stand at the end of the epoch.
+    pub fn ends_epoch(&mut self, dues: &BTreeMap<u32, Due>) -> bool {
+        let stand = dues.values().all(|due| matches!(due, Due::Never));
+        self.is_at_end = stand && !self.ends.is_empty();
+        self.is_at_end
     }
 
     /// No thread is due: one in the circle has gone wrong before, most likely one that has come to its event without
@@ -340,6 +357,7 @@ impl Linear {
                 ..
             } => Due::Ahead(other, begin),
             Bound::Event { begin, .. } => Due::At(begin),
+            Bound::Place => Due::Never,
             Bound::End => Due::At(u64::MAX),
         };
         Ok((far, outlook(due, hangs_on_outputs)))
@@ -360,6 +378,7 @@ impl Linear {
         let around = Surroundings {
             others: &there,
             hint: &hint,
+            end: self.ends.get(&task.index).copied(),
             is_at_event,
             is_cut: self.is_cut,
             says_all: self.says_all,
@@ -388,7 +407,7 @@ impl Linear {
                 Some(next) if next.syscall || next.ticks > here.1 => (next.ticks, begin),
                 _ => return Ok(Ok(far)),
             },
-            Bound::Step { .. } | Bound::End => return Ok(Ok(far)),
+            Bound::Step { .. } | Bound::Place | Bound::End => return Ok(Ok(far)),
         };
         if let AccessStop::Wait(thread) = stop {
             let mut there = others.values().map(|task| &**task).chain(running);

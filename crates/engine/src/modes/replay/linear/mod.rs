@@ -12,6 +12,7 @@ mod access_waits;
 pub mod bound;
 pub mod disagreement;
 pub mod due;
+pub mod end_place;
 pub mod exact_turns;
 mod first_moments;
 pub mod hints;

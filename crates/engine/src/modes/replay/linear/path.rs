@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use relive_trace::{ImageReader, ImageSet, TapeReader, Trace};
+use relive_trace::{ImageReader, ImageSet, Kind, TapeReader, Trace};
 
 use crate::course::{Clock, Note};
 use crate::failure::{Failure, Result};
@@ -32,13 +32,20 @@ pub struct Way {
 }
 
 impl Path {
-    /// The path of a tape, before whose first entry the thread is.
+    /// The path of a tape, before whose first entry the thread is, up to the first moment behind so many entries.
     ///
     /// # Errors
     /// The tape is damaged.
-    fn of(mut tape: TapeReader, mut clock: Clock) -> Result<Self> {
+    fn of(mut tape: TapeReader, mut clock: Clock, entries: u64) -> Result<Self> {
         let mut path = Self::default();
-        while let Some(event) = tape.next().map_err(Failure::setup)? {
+        loop {
+            let is_behind = tape.position() >= entries;
+            let Some(event) = tape.next().map_err(Failure::setup)? else {
+                break;
+            };
+            if is_behind && matches!(event.kind, Kind::Moment { .. }) {
+                break;
+            }
             match clock.read(event.ticks, &event.kind) {
                 Some(Note::Moment {
                     ticks, begin, end, ..
@@ -178,26 +185,47 @@ impl Path {
     }
 }
 
-/// The paths of the threads of one process.
+/// The paths of the threads of one process: from their places in the session image with which its epoch begins, if there is one, to those
+/// in the one with which that ends.
 ///
 /// # Errors
 /// A tape is damaged.
-pub fn read(trace: &Trace, process: u32, paths: &mut Paths) -> Result<()> {
-    if paths.contains_key(&process) {
-        return Ok(());
-    }
+pub fn read(
+    trace: &Trace,
+    process: u32,
+    (begin, end): (Option<&SessionState>, Option<&SessionState>),
+) -> Result<BTreeMap<u32, Path>> {
+    let place = |state: &SessionState, thread: u32| {
+        let found = state.threads.iter().find(|t| t.task.index == thread)?;
+        found.tape.clone()
+    };
     let mut threads = BTreeMap::new();
     let clocks = clocks(trace, process)?;
     for tape in trace.tapes() {
         let id = tape.id;
-        if id.process == process && !id.is_schedule() {
-            let tape = trace.tape(id).map_err(Failure::setup)?;
-            let clock = clocks.get(&id.thread).copied().unwrap_or_default();
-            threads.insert(id.thread, Path::of(tape, clock)?);
+        if id.process != process || id.is_schedule() {
+            continue;
         }
+        let from = begin.and_then(|state| place(state, id.thread));
+        let until = end.and_then(|state| place(state, id.thread));
+        let born_before = |state: &SessionState| id.thread < state.process.next_thread;
+        let is_over = from.is_none() && begin.is_some_and(born_before);
+        let is_later = until.is_none() && end.is_some_and(|state| !born_before(state));
+        if is_over || is_later {
+            continue;
+        }
+        let (reader, clock) = match &from {
+            Some(at) => (trace.tape_at(id, &at.mark), Clock::at(at.order.clock)),
+            None => {
+                let clock = clocks.get(&id.thread).copied();
+                (trace.tape(id), clock.unwrap_or_default())
+            }
+        };
+        let reader = reader.map_err(Failure::setup)?;
+        let entries = until.map_or(u64::MAX, |at| at.mark.event);
+        threads.insert(id.thread, Path::of(reader, clock, entries)?);
     }
-    paths.insert(process, threads);
-    Ok(())
+    Ok(threads)
 }
 
 /// The clocks of threads with which an excerpt begins, by their index: from its image of the process.

@@ -1,0 +1,105 @@
+//! Where a thread stands at the end of an epoch: its way goes on, but not in this replay. Must never let a thread pass it.
+
+use std::collections::BTreeMap;
+
+use super::bound::{Bound, part};
+use crate::course::Note;
+use crate::failure::{Failure, Result};
+use crate::session_state::SessionState;
+
+/// The place of a thread in the session image at the end of an epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EndPlace {
+    /// Entries of its tape before.
+    pub entries: u64,
+    /// Its ticks.
+    pub ticks: u64,
+    /// The instruction that comes next. None comes twice between two ticks.
+    pub pc: u64,
+    /// Operations that it has made.
+    pub ops: u64,
+    /// Marks that it has passed.
+    pub marks: u64,
+    /// When all threads were at rest.
+    pub moment: u64,
+}
+
+/// The places of all threads that have one, by their index in the process.
+pub fn places(state: &SessionState) -> BTreeMap<u32, EndPlace> {
+    let place = |thread: &crate::session_state::ThreadState| {
+        let tape = thread.tape.as_ref()?;
+        let place = EndPlace {
+            entries: tape.mark.event,
+            ticks: thread.task.ticks,
+            pc: thread.task.registers.rip,
+            ops: tape.order.ops,
+            marks: tape.order.marks,
+            moment: tape.order.moment,
+        };
+        Some((thread.task.index, place))
+    };
+    state.threads.iter().filter_map(place).collect()
+}
+
+/// Where a thread is on its way to the place, behind all of its events before that.
+pub struct Way {
+    /// Its ticks.
+    pub ticks: u64,
+    /// Its next instruction, or the call that it makes again.
+    pub at: [u64; 2],
+    /// The last moment behind it: its tick, and when it was.
+    pub behind: (u64, u64),
+    /// What a search has decided for the way.
+    pub decided: (Option<u64>, Option<u64>),
+    /// All of the order of accesses is recorded: the way is one.
+    pub is_one: bool,
+}
+
+impl EndPlace {
+    /// Whether a note of the thread, which has passed so many marks, is of the time behind the place.
+    pub fn is_before(&self, note: &Note, marks: u64) -> bool {
+        match *note {
+            Note::Edge {
+                event: false, at, ..
+            } => at > self.ops,
+            Note::Moment {
+                event: false,
+                ticks,
+                end,
+                ..
+            } => ticks > self.ticks || end > self.moment,
+            Note::Mark { event: false, .. } => marks >= self.marks,
+            Note::Behind {
+                event: false,
+                ticks,
+                ..
+            } => ticks > self.ticks,
+            _ => false,
+        }
+    }
+
+    /// How far the thread may run.
+    ///
+    /// # Errors
+    /// It has passed the place.
+    pub fn bound(&self, thread: u32, way: &Way) -> Result<Bound> {
+        let (ticks, at) = (self.ticks, self.moment);
+        if way.ticks > ticks {
+            return Err(Failure::divergence(format!(
+                "thread {thread} has passed tick {ticks}, where it stood in front of {:#x} at the end of the epoch",
+                self.pc
+            )));
+        }
+        if way.ticks < ticks && way.is_one {
+            return Ok(Bound::Tick { ticks, at });
+        }
+        if way.ticks < ticks {
+            let (step, moment) = way.decided;
+            return Ok(part(way.behind, way.ticks, (ticks, at), step, moment));
+        }
+        Ok(match way.at.contains(&self.pc) {
+            true => Bound::Place,
+            false => Bound::Step { ticks, at },
+        })
+    }
+}
