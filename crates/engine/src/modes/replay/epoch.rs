@@ -9,9 +9,9 @@ use relive_trace::{ImageReader, ImageSet, Trace};
 
 use super::checksum;
 use super::hook_state::with;
-use super::stepper::process::Stepper;
 use crate::difference::differs;
 use crate::failure::{Failure, Result};
+use crate::machine::Machine;
 use crate::session_state::{ImageResult, Refused, SessionState};
 use crate::task::Task;
 use crate::task::plain_task::TaskState;
@@ -91,16 +91,15 @@ impl EpochEnd {
     ///
     /// # Errors
     /// They differ: both sides.
-    fn compare(&mut self, stepper: &Stepper) -> Result<()> {
-        let machine = stepper.task.machine();
-        let sum = checksum::process(machine, stepper.tasks())?;
-        let found = self.state_difference(stepper);
+    fn compare(&mut self, machine: &Machine, tasks: &[&Task]) -> Result<()> {
+        let sum = checksum::process(machine, tasks.iter().copied())?;
+        let found = self.state_difference(machine, tasks);
         if found.is_none() && sum == self.state.sum {
             return Ok(());
         }
         let page = match sum == self.state.sum {
             true => String::new(),
-            false => self.other_page(stepper)?,
+            false => self.other_page(machine)?,
         };
         Err(Failure::divergence(format!(
             "the epoch that ends at event {} of the process ends otherwise{}{page}",
@@ -110,17 +109,17 @@ impl EpochEnd {
     }
 
     /// The first field that differs.
-    fn state_difference(&self, stepper: &Stepper) -> Option<String> {
+    fn state_difference(&self, machine: &Machine, tasks: &[&Task]) -> Option<String> {
         let image = &self.state;
         let mut wanted: Vec<u32> = image.threads.iter().map(|t| t.task.index).collect();
-        let mut there: Vec<u32> = stepper.tasks().map(|task| task.index).collect();
+        let mut there: Vec<u32> = tasks.iter().map(|task| task.index).collect();
         wanted.sort_unstable();
         there.sort_unstable();
         if let Some(found) = differs("threads", &wanted, &there) {
             return Some(found);
         }
         for thread in &image.threads {
-            let task = stepper.tasks().find(|t| t.index == thread.task.index)?;
+            let task = tasks.iter().find(|t| t.index == thread.task.index)?;
             let mut now = task.capture();
             // How far it is behind a tick the recorder did not always know.
             let mut wanted = TaskState {
@@ -151,10 +150,10 @@ impl EpochEnd {
                 return found;
             }
         }
-        let process = stepper.task.process.capture();
+        let process = tasks.first()?.process.capture();
         let (mut wanted, mut memory) = (
             image.memory.clone(),
-            stepper.task.machine().memory().capture(),
+            machine.memory().capture(),
         );
         // Nobody else has memory in common with it that has no file.
         for state in [&mut wanted, &mut memory] {
@@ -169,8 +168,8 @@ impl EpochEnd {
     }
 
     /// The first page of the image that has another content in the replay.
-    fn other_page(&mut self, stepper: &Stepper) -> Result<String> {
-        let memory = stepper.task.machine().memory();
+    fn other_page(&mut self, machine: &Machine) -> Result<String> {
+        let memory = machine.memory();
         let found = self.image.first_other(|at, page| {
             memory
                 .content(at, at + page.len() as u64)
@@ -191,14 +190,27 @@ fn dead_flags(task: &Task) -> u64 {
     dead.unwrap_or_default()
 }
 
-/// Ends a replay all of whose threads stand at the end of their epoch.
+/// Ends a replay all of whose threads stand at the end of their epoch; these are all that there are.
 ///
 /// # Errors
 /// The process is not as the image says.
-pub fn end(stepper: &Stepper) -> Result<()> {
+pub fn end<'a>(machine: &Machine, tasks: impl Iterator<Item = &'a Task>) -> Result<()> {
     let end = with(|s| s.epoch_end.take());
     let mut end = end.ok_or_else(|| Failure::internal("an epoch ends once"))?;
-    end.compare(stepper)
+    end.compare(machine, &tasks.collect::<Vec<_>>())
+}
+
+/// Checks that the process may end: not before its epoch does.
+///
+/// # Errors
+/// The epoch has not ended.
+pub fn check_ended() -> Result<()> {
+    match with(|s| s.epoch_end.is_some()) {
+        false => Ok(()),
+        true => Err(Failure::divergence(
+            "the process ends before the end of the epoch, at which it went on in the recording",
+        )),
+    }
 }
 
 #[cfg(test)]

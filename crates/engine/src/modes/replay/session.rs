@@ -9,7 +9,9 @@ use relive_host::{enter, sys};
 use relive_trace::{Ending, FileId, Image, Kind, TapeId, TapeReader};
 
 use super::concurrency;
+use super::epoch;
 use super::hook_state::with;
+use super::linear::advance;
 use super::linear::due::Linear;
 use super::mapped_copies::copy_of;
 use super::news::{self, News};
@@ -72,9 +74,10 @@ impl Session {
     }
 
     /// Whether its threads may stop before the ends of their tapes: it is replayed beside others, or waits for what the tapes
-    /// of threads that ran at the same time do not have any more.
+    /// of threads that ran at the same time do not have any more, or its epoch has ended.
     pub fn may_end_anywhere(&self) -> bool {
-        self.beside || self.linear.as_ref().is_some_and(Linear::may_stop)
+        let may = |linear: &Linear| linear.may_stop() || linear.is_at_end;
+        self.beside || self.linear.as_ref().is_some_and(may)
     }
 
     /// The process of a session image.
@@ -139,7 +142,7 @@ impl Session {
                     self.give_turn(task, slot)?;
                     None
                 }
-                None => Some(Ended::Code(code)),
+                None => Some(self.nobody_follows(task, code)?),
             },
             Flow::ProcessEnd(_) if super::births::resume_parent(task, true)? => None,
             Flow::ProcessEnd(End::Code(code)) => Some(Ended::Code(code)),
@@ -149,6 +152,21 @@ impl Session {
                 None
             }
         })
+    }
+
+    /// No thread has a turn behind the end of the running one: how the process has ended.
+    ///
+    /// # Errors
+    /// The others go on in the recording, and wait for each other here.
+    fn nobody_follows(&mut self, task: &Task, code: i32) -> Result<Ended> {
+        match &self.linear {
+            Some(linear) if linear.is_at_end => {
+                epoch::end(task.machine(), self.tasks.values().map(|task| &**task))?;
+                Ok(Ended::CutOff)
+            }
+            Some(linear) if !self.tasks.is_empty() && !linear.may_stop() => Err(advance::circle(task)),
+            _ => Ok(Ended::Code(code)),
+        }
     }
 
     /// The thread whose turn comes next: the running one has ended, or can do nothing more in its turn.

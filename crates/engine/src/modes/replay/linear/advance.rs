@@ -98,7 +98,7 @@ impl Stepper {
             (First::EpochEnd, steps) => {
                 let steps = steps.ok_or_else(|| Failure::internal("the epoch ends amid a step"))?;
                 self.give_up_turn(steps)?;
-                epoch::end(self)?;
+                epoch::end(self.task.machine(), self.tasks())?;
                 self.ended = Some(Ended::CutOff);
                 return Ok(Step::Changed);
             }
@@ -273,7 +273,8 @@ fn toward_operation(now: u64, from: Option<u64>, ticks: u64) -> Toward {
     }
 }
 
-fn circle(task: &Task) -> Failure {
+/// No thread can go on.
+pub fn circle(task: &Task) -> Failure {
     Failure::divergence(format!(
         "thread {} waits at tick {} for an operation of another thread, and so do all others: the recording does not say enough of their order",
         task.id(),
