@@ -7,6 +7,7 @@ mod cli_page;
 mod damage;
 mod demo;
 mod end;
+mod epochs;
 mod explore;
 mod flight;
 mod hostile;

@@ -232,6 +232,7 @@ fn put_together(trace: &Path, epochs: &[Stretch]) -> Result<()> {
     let firsts = epochs.iter().map(first).collect::<Result<Vec<_>>>()?;
     let folders: Vec<&Path> = epochs.iter().map(|epoch| &*epoch.exact).collect();
     joining::join(trace, &folders, &firsts, &exact_folder(trace))?;
+    tracing::info!(target: "linear", "{} epochs are put together", epochs.len());
     let folder = found_folder(trace);
     std::fs::remove_dir_all(&folder).map_err(|e| cannot(&folder, &e))
 }

@@ -2,8 +2,8 @@
 //! of processes send, and puts them beside the finished recording as its index. Must never hold the recording up: of
 //! an image that cannot be taken there is none.
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -135,6 +135,7 @@ impl LiveIndex {
             left_out: checkpoints.were_left_out(),
         };
         let mut alone = BTreeMap::new();
+        let mut named = BTreeSet::new();
         for (mut prologue, mut image) in std::mem::take(&mut self.images) {
             let process = prologue.state.process.index;
             let alone = match alone.entry(process) {
@@ -145,7 +146,9 @@ impl LiveIndex {
                 made.left_out += 1;
                 continue;
             }
-            if sleeps_again(&prologue, &trace)? {
+            // Where a process has only made calls since the last one, both have the same name.
+            let begins = prologue.state.begins();
+            if sleeps_again(&prologue, &trace)? || !named.insert((process, begins.work)) {
                 continue;
             }
             made.images += 1;

@@ -151,10 +151,7 @@ impl EpochEnd {
             }
         }
         let process = tasks.first()?.process.capture();
-        let (mut wanted, mut memory) = (
-            image.memory.clone(),
-            machine.memory().capture(),
-        );
+        let (mut wanted, mut memory) = (image.memory.clone(), machine.memory().capture());
         // Nobody else has memory in common with it that has no file.
         for state in [&mut wanted, &mut memory] {
             state.keep_unnamed_private();

@@ -164,7 +164,9 @@ impl Session {
                 epoch::end(task.machine(), self.tasks.values().map(|task| &**task))?;
                 Ok(Ended::CutOff)
             }
-            Some(linear) if !self.tasks.is_empty() && !linear.may_stop() => Err(advance::circle(task)),
+            Some(linear) if !self.tasks.is_empty() && !linear.may_stop() => {
+                Err(advance::circle(task))
+            }
             _ => Ok(Ended::Code(code)),
         }
     }
