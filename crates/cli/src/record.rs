@@ -37,12 +37,6 @@ fn refuse_together(args: &RecordArgs) -> Result<(), Failure> {
             "{what} whose threads run at the same time: leave out --mode {mode}, or {option}"
         )))
     };
-    if args.index.is_some() && args.mode == RecordMode::Coherence {
-        return refused(
-            "session images of a program",
-            "--index (or use --mode sketch)",
-        );
-    }
     if args.flight.is_some() && args.chaos.is_some() {
         return refused("pauses, in the last part of a recording,", "--chaos");
     }

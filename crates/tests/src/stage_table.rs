@@ -18,10 +18,10 @@ pub(crate) enum Action {
     Flight(&'static str),
     /// Recorded with threads on all cores.
     Sketch,
-    /// The same, with session images between epochs on the way.
-    Epochs,
-    /// On all cores, with all accesses to memory in order.
+    /// The same, with all accesses to memory in order.
     Coherence,
+    /// Recorded in this mode with session images between epochs.
+    Epochs(&'static str),
     Replay,
     /// A replay of a sketch with threads on all cores.
     ParallelReplay,
@@ -76,10 +76,11 @@ impl Stage {
                 | Action::ReplayParts
                 | Action::VerifyParts
                 | Action::Flight(_)
-                | Action::Epochs
+                | Action::Epochs(_)
         ) || matches!(
             (self.action, self.of),
-            (Action::Index | Action::Split, Some("sketch" | "coherence")) | (_, Some("epochs"))
+            (Action::Index | Action::Split, Some("sketch" | "coherence"))
+                | (_, Some("epochs-of-sketch" | "epochs-of-coherence"))
         );
         asked || !long || subject.ends_with("-static")
     }
@@ -99,7 +100,7 @@ const PAIRED: &[(&str, &str)] = &[("RELIVE_PAIRS", "always")];
 const TINY_PAIRED: &[(&str, &str)] = &[TINY[0], PAIRED[0]];
 
 /// All stages in the order in which they run.
-pub const STAGES: [Stage; 32] = [
+pub const STAGES: [Stage; 35] = [
     stage("native", Action::Native, USUAL, None, None),
     stage("run", Action::Run, PAIRED, None, Some(StageGroup::Run)),
     stage("run-tiny", Action::Run, TINY, None, Some(StageGroup::Run)),
@@ -224,24 +225,24 @@ pub const STAGES: [Stage; 32] = [
         Some(StageGroup::Verify),
     ),
     stage(
-        "epochs",
-        Action::Epochs,
+        "epochs-of-sketch",
+        Action::Epochs("sketch"),
         USUAL,
         None,
         Some(StageGroup::Record),
     ),
     stage(
-        "replay-of-epochs",
+        "replay-of-sketch-epochs",
         Action::Replay,
         PAIRED,
-        Some("epochs"),
+        Some("epochs-of-sketch"),
         Some(StageGroup::Replay),
     ),
     stage(
-        "verify-of-epochs",
+        "verify-of-sketch-epochs",
         Action::Verify,
         USUAL,
-        Some("epochs"),
+        Some("epochs-of-sketch"),
         Some(StageGroup::Verify),
     ),
     stage(
@@ -263,6 +264,27 @@ pub const STAGES: [Stage; 32] = [
         Action::Verify,
         USUAL,
         Some("coherence"),
+        Some(StageGroup::Verify),
+    ),
+    stage(
+        "epochs-of-coherence",
+        Action::Epochs("coherence"),
+        USUAL,
+        None,
+        Some(StageGroup::Record),
+    ),
+    stage(
+        "replay-of-coherence-epochs",
+        Action::Replay,
+        PAIRED,
+        Some("epochs-of-coherence"),
+        Some(StageGroup::Replay),
+    ),
+    stage(
+        "verify-of-coherence-epochs",
+        Action::Verify,
+        USUAL,
+        Some("epochs-of-coherence"),
         Some(StageGroup::Verify),
     ),
     // Of the turns that have been found.
@@ -387,9 +409,12 @@ mod tests {
             "replay-parts",
             "verify-parts",
             "flight",
-            "epochs",
-            "replay-of-epochs",
-            "verify-of-epochs",
+            "epochs-of-sketch",
+            "replay-of-sketch-epochs",
+            "verify-of-sketch-epochs",
+            "epochs-of-coherence",
+            "replay-of-coherence-epochs",
+            "verify-of-coherence-epochs",
             "index-of-sketch",
             "index-of-coherence",
             "split-of-sketch",

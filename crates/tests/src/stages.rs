@@ -84,9 +84,9 @@ pub fn spec(subject: &Subject, stage: &Stage, workshop: &Workshop) -> Result<Spe
             trace.into(),
             "--".into(),
         ]),
-        Action::Epochs => argv.extend([
+        Action::Epochs(mode) => argv.extend([
             "record".into(),
-            "--mode=sketch".into(),
+            format!("--mode={mode}").into(),
             "--index=0".into(),
             "-o".into(),
             trace.into(),
@@ -121,8 +121,8 @@ pub fn spec(subject: &Subject, stage: &Stage, workshop: &Workshop) -> Result<Spe
             | Action::RecordImages
             | Action::Flight(_)
             | Action::Sketch
-            | Action::Epochs
-            | Action::Epochs
+            | Action::Epochs(_)
+            | Action::Epochs(_)
             | Action::Coherence
     );
     if is_live {
@@ -170,15 +170,15 @@ fn uses_images(stage: &Stage) -> bool {
 fn is_of_sketch(stage: &Stage) -> bool {
     matches!(
         stage.action,
-        Action::Sketch | Action::Epochs | Action::Flight("sketch")
-    ) || matches!(stage.of, Some("sketch" | "epochs"))
+        Action::Sketch | Action::Epochs("sketch") | Action::Flight("sketch")
+    ) || matches!(stage.of, Some("sketch" | "epochs-of-sketch"))
 }
 
 fn is_of_coherence(stage: &Stage) -> bool {
     matches!(
         stage.action,
-        Action::Coherence | Action::Flight("coherence")
-    ) || stage.of == Some("coherence")
+        Action::Coherence | Action::Epochs("coherence") | Action::Flight("coherence")
+    ) || matches!(stage.of, Some("coherence" | "epochs-of-coherence"))
 }
 
 /// The text with which `relive` must refuse this stage, if it must.
@@ -192,7 +192,7 @@ fn refusal<'a>(stage: &Stage, header: &'a Header) -> Option<&'a [u8]> {
             refusal.place != Where::Sketch
         }
         Action::Run => refusal.place == Where::All,
-        Action::Sketch | Action::Epochs | Action::Coherence | Action::Flight(_) => {
+        Action::Sketch | Action::Epochs(_) | Action::Coherence | Action::Flight(_) => {
             refusal.place == Where::Sketch
         }
         Action::Native
@@ -249,7 +249,7 @@ fn run_stage(
         | Action::RecordImages
         | Action::Flight(_)
         | Action::Sketch
-        | Action::Epochs
+        | Action::Epochs(_)
         | Action::Coherence => {
             check_expected(header, &outcome, true)?;
             check_like_native(
@@ -344,10 +344,10 @@ mod tests {
         assert_eq!(count("index=no"), 10);
         assert_eq!(count("modes=run,record"), 6);
         assert_eq!(count("refused=x"), 7);
-        assert_eq!(count("threads=yes"), 22);
-        assert_eq!(count("sketch=yes"), 32);
+        assert_eq!(count("threads=yes"), 25);
+        assert_eq!(count("sketch=yes"), 35);
         assert_eq!(count("sketch=yes coherence=no"), 26);
-        assert_eq!(count("sketch=yes refused=x refused-in=sketch"), 20);
+        assert_eq!(count("sketch=yes refused=x refused-in=sketch"), 22);
     }
 
     #[test]
@@ -365,8 +365,9 @@ mod tests {
         assert_eq!(refused("refused=x"), recorded);
         let together = [
             "sketch",
-            "epochs",
+            "epochs-of-sketch",
             "coherence",
+            "epochs-of-coherence",
             "flight-of-sketch",
             "flight-of-coherence",
         ];

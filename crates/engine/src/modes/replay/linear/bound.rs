@@ -1,6 +1,6 @@
 //! How far a thread may run before another one may have to, by the notes on its tape.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use super::end_place::{EndPlace, Way};
 use super::hints::What;
@@ -76,8 +76,8 @@ pub struct Surroundings<'a> {
     pub others: &'a dyn OtherThreads,
     /// The decisions of a search for the thread.
     pub hint: &'a dyn Fn(What) -> Option<u64>,
-    /// Where it stands at the end of the epoch, if the replay is of one that ends before the recording.
-    pub end: Option<EndPlace>,
+    /// Where threads stand at the end of the epoch, if the replay is of one that ends before the recording.
+    pub ends: &'a BTreeMap<u32, EndPlace>,
     /// It stands in front of its next event.
     pub is_at_event: bool,
     /// The recording was cut off: of what a thread has done behind the last event on its tape that may say a part only.
@@ -103,7 +103,8 @@ pub fn bound(task: &mut Task, around: Surroundings<'_>) -> Result<Bound> {
     // Loads the notes in front of it.
     let next = tape.upcoming()?;
     // Behind its last event before that.
-    let end = around.end.filter(|end| tape.position() >= end.entries);
+    let end = around.ends.get(&task.index);
+    let end = end.filter(|end| tape.position() >= end.entries);
     if around.is_cut && next.is_none() && end.is_none() {
         return Ok(Bound::End);
     }
@@ -111,7 +112,7 @@ pub fn bound(task: &mut Task, around: Surroundings<'_>) -> Result<Bound> {
     let marks = &mut task.ctx.marks;
     pass_marks_of_event(thread, marks, &mut tape.late, others);
     while let Some(&note) = tape.notes.front() {
-        if end.is_some_and(|end| end.is_before(&note, *marks)) {
+        if end.is_some_and(|end| end.is_before(&note, *marks, around.ends)) {
             break;
         }
         match note {
@@ -221,7 +222,12 @@ pub fn bound(task: &mut Task, around: Surroundings<'_>) -> Result<Bound> {
             decided: (decided(tape, hint), hint(What::Moment(tape.moments))),
             is_one: around.says_all,
         };
-        return end.bound(task.slot, &way);
+        let bound = end.bound(task.slot, &way)?;
+        // There it had given up all that others asked for, by itself or in the call that it was in.
+        while bound == Bound::Place && *marks < end.marks {
+            pass_mark(thread, marks);
+        }
+        return Ok(bound);
     }
     let passes_by = |note: &Note| {
         matches!(

@@ -378,7 +378,7 @@ impl Linear {
         let around = Surroundings {
             others: &there,
             hint: &hint,
-            end: self.ends.get(&task.index).copied(),
+            ends: &self.ends,
             is_at_event,
             is_cut: self.is_cut,
             says_all: self.says_all,

@@ -56,8 +56,8 @@ pub struct Way {
 }
 
 impl EndPlace {
-    /// Whether a note of the thread, which has passed so many marks, is of the time behind the place.
-    pub fn is_before(&self, note: &Note, marks: u64) -> bool {
+    /// Whether a note of the thread, which has passed so many marks, is of the time behind the place; `others` are those of all threads.
+    pub fn is_before(&self, note: &Note, marks: u64, others: &BTreeMap<u32, Self>) -> bool {
         match *note {
             Note::Edge {
                 event: false, at, ..
@@ -72,8 +72,13 @@ impl EndPlace {
             Note::Behind {
                 event: false,
                 ticks,
-                ..
-            } => ticks > self.ticks,
+                thread,
+                mark,
+            } => {
+                let other = others.get(&thread);
+                let is_later = |other: &Self| mark == 0 || mark > other.marks;
+                ticks > self.ticks || other.is_some_and(is_later)
+            }
             _ => false,
         }
     }
