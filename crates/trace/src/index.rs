@@ -100,6 +100,59 @@ pub fn images_of(trace: &Path, set: ImageSet) -> Result<Vec<ImageHead>> {
     Ok(all)
 }
 
+/// An empty folder for images of a set, which is not finished; its lock keeps others away.
+fn begin(trace: &Path, set: ImageSet) -> Result<(PathBuf, File)> {
+    let folder = set.unfinished(trace);
+    let failed = |error| Error::write(&folder, error);
+    match DirBuilder::new().mode(0o700).create(&folder) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        made => made.map_err(failed)?,
+    }
+    // A trace may come from a stranger: a link would lead to a folder that is not to be emptied.
+    let flags = (OFlags::NOFOLLOW | OFlags::DIRECTORY).bits() as i32;
+    let opened = OpenOptions::new()
+        .read(true)
+        .custom_flags(flags)
+        .open(&folder);
+    let lock = opened.map_err(failed)?;
+    flock(&lock, FlockOperation::NonBlockingLockExclusive)
+        .map_err(|_| failed(io::Error::other("another relive makes the index just now")))?;
+    // Of one that was killed.
+    for entry in std::fs::read_dir(&folder).map_err(failed)? {
+        std::fs::remove_file(entry.map_err(failed)?.path()).map_err(failed)?;
+    }
+    Ok((folder, lock))
+}
+
+/// Puts the images of one set, as far as they are named here, into the place of another one: each under its old head, with the new head and
+/// state. Their pages are not copied. The first set is gone then.
+///
+/// # Errors
+/// An image is damaged, or the folder cannot be written: then both are as they were.
+pub fn become_images(
+    trace: &Path,
+    (from, to): (ImageSet, ImageSet),
+    images: &[(ImageHead, ImageHead, Vec<u8>)],
+) -> Result<()> {
+    let (folder, _lock) = begin(trace, to)?;
+    let source = from.folder(trace);
+    let pages = folder.join(PAGES);
+    std::fs::hard_link(source.join(PAGES), &pages).map_err(|error| Error::write(&pages, error))?;
+    for (old, head, state) in images {
+        let path = source.join(image_name(old.process, old.work));
+        let image = SessionImage {
+            head: *head,
+            state: state.clone(),
+            ..SessionImage::read(&path)?
+        };
+        image.write(&folder.join(image_name(head.process, head.work)))?;
+    }
+    to.remove(trace)?;
+    let failed = |error| Error::write(&folder, error);
+    std::fs::rename(&folder, to.folder(trace)).map_err(failed)?;
+    from.remove(trace).map(drop)
+}
+
 /// Makes a folder of session images. It takes the place of an older one when it is finished.
 pub struct IndexWriter {
     trace: PathBuf,
@@ -119,25 +172,7 @@ impl IndexWriter {
     /// # Errors
     /// The trace cannot be written, or another process is making its index.
     pub fn create(trace: &Path, set: ImageSet) -> Result<Self> {
-        let folder = set.unfinished(trace);
-        let failed = |error| Error::write(&folder, error);
-        match DirBuilder::new().mode(0o700).create(&folder) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            made => made.map_err(failed)?,
-        }
-        // A trace may come from a stranger: a link would lead to a folder that is not to be emptied.
-        let flags = (OFlags::NOFOLLOW | OFlags::DIRECTORY).bits() as i32;
-        let opened = OpenOptions::new()
-            .read(true)
-            .custom_flags(flags)
-            .open(&folder);
-        let lock = opened.map_err(failed)?;
-        flock(&lock, FlockOperation::NonBlockingLockExclusive)
-            .map_err(|_| failed(io::Error::other("another relive makes the index just now")))?;
-        // Of one that was killed.
-        for entry in std::fs::read_dir(&folder).map_err(failed)? {
-            std::fs::remove_file(entry.map_err(failed)?.path()).map_err(failed)?;
-        }
+        let (folder, lock) = begin(trace, set)?;
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         let id = now.map_or(0, |now| now.as_nanos() as u64) ^ u64::from(std::process::id()) << 48;
         let pages = PageWriter::create(&folder.join(PAGES), id)?;

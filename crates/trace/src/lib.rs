@@ -65,7 +65,8 @@ pub use file_id::FileId;
 pub use files::{FileStore, KeptPart};
 pub use image::{Image, MapKind, MapOp, StreamFd};
 pub use index::{
-    ImageReader, ImageSet, ImageWriter, IndexWriter, UNFINISHED_INDEX, image_name, images_of,
+    ImageReader, ImageSet, ImageWriter, IndexWriter, UNFINISHED_INDEX, become_images, image_name,
+    images_of,
 };
 pub use input::{INPUT_MAX, Input, PIECE_MAX, Piece, input_path, input_sum};
 pub use locations::{Listed, default_dir, list, new_numbered, resolve, resolve_in, set_latest};

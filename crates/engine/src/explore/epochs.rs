@@ -8,12 +8,16 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use relive_trace::{ImageHead, ImageReader, ImageSet, TapeId, Trace, exact_folder, images_of};
+use relive_trace::{
+    ImageHead, ImageReader, ImageSet, Manifest, TapeId, Trace, become_images, exact_folder,
+    images_of,
+};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Signal, set_parent_process_death_signal};
 use serde::{Deserialize, Serialize};
 
-use super::joining;
+use super::joining::JoinedTapes;
+use crate::encoding;
 use crate::failure::{Failure, Result};
 use crate::modes::replay::epoch::Epoch;
 use crate::session_state::{LAYOUT, SessionState};
@@ -222,19 +226,62 @@ pub(super) fn linearise(
     Ok(attempts)
 }
 
-/// Writes the exact tapes of the recording.
+/// Writes the exact tapes of the recording; the images between its epochs become those of its index.
 fn put_together(trace: &Path, epochs: &[Stretch]) -> Result<()> {
-    let first = |epoch: &Stretch| {
-        let state = epoch.epoch.begin.map(|work| image_state(trace, work));
-        let state = state.transpose()?;
-        Ok(state.and_then(|state| Some(state.threads.first()?.task.slot)))
-    };
-    let firsts = epochs.iter().map(first).collect::<Result<Vec<_>>>()?;
-    let folders: Vec<&Path> = epochs.iter().map(|epoch| &*epoch.exact).collect();
-    joining::join(trace, &folders, &firsts, &exact_folder(trace))?;
+    let folder = exact_folder(trace);
+    clear(&folder)?;
+    let manifest = Manifest::read(trace).map_err(Failure::setup)?;
+    let mut joined = JoinedTapes::begin(&manifest, &folder)?;
+    let mut images = Vec::new();
+    for epoch in epochs {
+        let tapes = Trace::open_recorded(&epoch.exact).map_err(Failure::setup)?;
+        joined.add(&tapes)?;
+        if let Some(work) = epoch.epoch.end {
+            let image = image_state(trace, work)?;
+            if let Some(first) = image.threads.first() {
+                joined.begins(first.task.slot)?;
+            }
+            images.push((work, joined.state(image)));
+        }
+    }
+    joined.finish(manifest.summary.as_ref())?;
     tracing::info!(target: "linear", "{} epochs are put together", epochs.len());
-    let folder = found_folder(trace);
-    std::fs::remove_dir_all(&folder).map_err(|e| cannot(&folder, &e))
+    clear(&found_folder(trace))?;
+    if let Err(failure) = become_index(trace, &images) {
+        // All is there without it.
+        tracing::warn!(target: "linear", "no index: {failure}");
+    }
+    Ok(())
+}
+
+/// The images of these works, each with the state that a replay of the exact tapes has there, become the index.
+fn become_index(trace: &Path, images: &[(u64, SessionState)]) -> Result<()> {
+    let sum = Trace::open(trace).map_err(Failure::setup)?.sum();
+    let recorded = images_of(trace, ImageSet::Epochs).map_err(Failure::setup)?;
+    let described = images.iter().filter_map(|(work, state)| {
+        let old = recorded.iter().find(|head| head.work == *work)?;
+        let begins = state.begins();
+        let head = ImageHead {
+            event: begins.event,
+            turn: state.replayed.turns,
+            ticks: state.threads.first()?.task.ticks,
+            work: begins.work,
+            tapes: sum,
+            order: 0,
+            ..*old
+        };
+        Some((*old, head, encoding::to_bytes(state)))
+    });
+    let described: Vec<_> = described.collect();
+    let sets = (ImageSet::Epochs, ImageSet::Index);
+    become_images(trace, sets, &described).map_err(Failure::setup)
+}
+
+fn clear(folder: &Path) -> Result<()> {
+    match std::fs::remove_dir_all(folder) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(cannot(folder, &e)),
+        _ => Ok(()),
+    }
 }
 
 /// The state in the image with which an epoch begins, or ends.
