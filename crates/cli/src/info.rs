@@ -3,9 +3,10 @@
 use std::io::Write;
 
 use relive_engine::Failure;
+use relive_engine::explore;
 use relive_engine::supervisor::EndStatus;
 use relive_sched::Seed;
-use relive_trace::{Ending, Manifest, Recorder, Trace};
+use relive_trace::{Ending, Recorder, Trace};
 use serde_json::{Value, json};
 
 use crate::args::InfoArgs;
@@ -59,7 +60,7 @@ fn facts(out: &mut dyn Write, trace: &Trace, scan: &Scan) -> Result<(), Stop> {
         ("folder", escape::line(&manifest.directory.0)),
         ("ended", end),
         ("length", length),
-        ("threads ran", threads_ran(manifest, trace.is_exact())),
+        ("threads ran", threads_ran(trace)),
         (
             "schedule",
             manifest.chaos_seed.map_or("fair".to_owned(), |seed| {
@@ -114,7 +115,8 @@ fn facts(out: &mut dyn Write, trace: &Trace, scan: &Scan) -> Result<(), Stop> {
 }
 
 /// How threads ran, and whether replays are exact.
-fn threads_ran(manifest: &Manifest, is_exact: bool) -> String {
+fn threads_ran(trace: &Trace) -> String {
+    let (manifest, is_exact) = (trace.manifest(), trace.is_exact());
     if manifest.recorder == Recorder::Serial {
         return "one at a time: every replay is exact".to_owned();
     }
@@ -136,7 +138,19 @@ fn threads_ran(manifest: &Manifest, is_exact: bool) -> String {
         }
         false => "inexact until a replay has found their order",
     };
-    format!("on all cores{ordered}; {exact}")
+    let epochs = match epochs(trace) {
+        1 => String::new(),
+        n => format!(", by {}", format::count(n as u64, "epoch")),
+    };
+    format!("on all cores{ordered}; {exact}{epochs}")
+}
+
+/// The epochs by which the first replay of a recording finds its order; 1: it has been found, or is found as a whole.
+fn epochs(trace: &Trace) -> usize {
+    match trace.is_exact() {
+        true => 1,
+        false => explore::epochs(trace).unwrap_or(1),
+    }
 }
 
 fn threads(out: &mut dyn Write, scan: &Scan) -> Result<(), Stop> {
@@ -202,6 +216,7 @@ fn object(trace: &Trace, scan: &Scan) -> Value {
         "recorder": manifest.recorder,
         "ordered_sites": manifest.sites.len(),
         "exact": trace.is_exact(),
+        "epochs": epochs(trace),
         "chaos_seed": manifest.chaos_seed,
         "complete": !traces::is_cut_off(trace),
         "exit": manifest.summary.as_ref().map(|s| s.exit),

@@ -100,7 +100,7 @@ const PAIRED: &[(&str, &str)] = &[("RELIVE_PAIRS", "always")];
 const TINY_PAIRED: &[(&str, &str)] = &[TINY[0], PAIRED[0]];
 
 /// All stages in the order in which they run.
-pub const STAGES: [Stage; 35] = [
+pub const STAGES: [Stage; 37] = [
     stage("native", Action::Native, USUAL, None, None),
     stage("run", Action::Run, PAIRED, None, Some(StageGroup::Run)),
     stage("run-tiny", Action::Run, TINY, None, Some(StageGroup::Run)),
@@ -238,9 +238,17 @@ pub const STAGES: [Stage; 35] = [
         Some("epochs-of-sketch"),
         Some(StageGroup::Replay),
     ),
+    // The images between epochs are an index then.
+    stage(
+        "compare-of-sketch-epochs",
+        Action::CompareImages,
+        USUAL,
+        Some("epochs-of-sketch"),
+        Some(StageGroup::Verify),
+    ),
     stage(
         "verify-of-sketch-epochs",
-        Action::Verify,
+        Action::VerifyParts,
         USUAL,
         Some("epochs-of-sketch"),
         Some(StageGroup::Verify),
@@ -280,9 +288,17 @@ pub const STAGES: [Stage; 35] = [
         Some("epochs-of-coherence"),
         Some(StageGroup::Replay),
     ),
+    // The images between epochs are an index then.
+    stage(
+        "compare-of-coherence-epochs",
+        Action::CompareImages,
+        USUAL,
+        Some("epochs-of-coherence"),
+        Some(StageGroup::Verify),
+    ),
     stage(
         "verify-of-coherence-epochs",
-        Action::Verify,
+        Action::VerifyParts,
         USUAL,
         Some("epochs-of-coherence"),
         Some(StageGroup::Verify),
@@ -411,9 +427,11 @@ mod tests {
             "flight",
             "epochs-of-sketch",
             "replay-of-sketch-epochs",
+            "compare-of-sketch-epochs",
             "verify-of-sketch-epochs",
             "epochs-of-coherence",
             "replay-of-coherence-epochs",
+            "compare-of-coherence-epochs",
             "verify-of-coherence-epochs",
             "index-of-sketch",
             "index-of-coherence",

@@ -164,7 +164,10 @@ fn applies(stage: &Stage, header: &Header) -> bool {
 }
 
 fn uses_images(stage: &Stage) -> bool {
-    stage.of == Some("record-images")
+    matches!(
+        stage.of,
+        Some("record-images" | "epochs-of-sketch" | "epochs-of-coherence")
+    )
 }
 
 fn is_of_sketch(stage: &Stage) -> bool {
@@ -344,9 +347,9 @@ mod tests {
         assert_eq!(count("index=no"), 10);
         assert_eq!(count("modes=run,record"), 6);
         assert_eq!(count("refused=x"), 7);
-        assert_eq!(count("threads=yes"), 25);
-        assert_eq!(count("sketch=yes"), 35);
-        assert_eq!(count("sketch=yes coherence=no"), 26);
+        assert_eq!(count("threads=yes"), 26);
+        assert_eq!(count("sketch=yes"), 37);
+        assert_eq!(count("sketch=yes coherence=no"), 27);
         assert_eq!(count("sketch=yes refused=x refused-in=sketch"), 22);
     }
 

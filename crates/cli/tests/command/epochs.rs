@@ -2,10 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use relive_trace::{Encoder, Event, Kind, TapeId, Trace, TraceWriter};
 
 use crate::sandbox::{Sandbox, finish, text};
+
+fn copy(from: &Path, to: &Path) {
+    let status = Command::new("cp").arg("-a").args([from, to]).status();
+    assert!(status.expect("cp").success());
+}
 
 fn together(sandbox: &Sandbox) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/command/together.c");
@@ -87,6 +93,13 @@ fn a_sketch_with_images_is_found_by_epochs() {
         .ok();
     let images = std::fs::read_dir(sandbox.path("sketch").join("epochs")).unwrap();
     assert!(images.count() > 1, "no image: {recorded:#?}");
+    let epochs = |trace: &str| {
+        let info = sandbox.relive(&["info", "--json", trace]).ok();
+        let value: serde_json::Value = serde_json::from_str(&info.stdout).unwrap();
+        value["epochs"].as_u64()
+    };
+    assert!(epochs("sketch") > Some(1));
+    copy(&sandbox.path("sketch"), &sandbox.path("explored"));
     let mut first = sandbox.command(&["replay", "sketch"]);
     first.env("RELIVE_LOG", "linear=info");
     let replayed = finish(first).ok();
@@ -95,6 +108,17 @@ fn a_sketch_with_images_is_found_by_epochs() {
         "{replayed:#?}"
     );
     assert_eq!(replayed.stdout, recorded.stdout);
-    sandbox.relive(&["verify", "sketch"]).ok();
     assert!(!sandbox.path("sketch").join("epochs.found").exists());
+    assert_eq!(epochs("sketch"), Some(1));
+
+    // The images between the epochs are those of its index now.
+    let compared = sandbox.relive(&["index", "--compare", "sketch"]).ok();
+    assert!(!compared.stdout.contains(": 0 images"), "{compared:#?}");
+    sandbox.relive(&["verify", "-j", "2", "sketch"]).ok();
+
+    // A search goes the same way.
+    sandbox.relive(&["explore", "explored"]).ok();
+    let replayed = sandbox.relive(&["replay", "explored"]).ok();
+    assert_eq!(replayed.stdout, recorded.stdout);
+    sandbox.relive(&["index", "--compare", "explored"]).ok();
 }

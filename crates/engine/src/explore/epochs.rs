@@ -9,19 +9,21 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use relive_trace::{
-    ImageHead, ImageReader, ImageSet, Manifest, TapeId, Trace, become_images, exact_folder,
-    images_of,
+    ImageHead, ImageSet, Manifest, TapeId, Trace, become_images, exact_folder, images_of,
 };
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Signal, set_parent_process_death_signal};
 use serde::{Deserialize, Serialize};
 
+use super::epoch_state::image_state;
+use super::exploration::{Exploration, ExploreEnd, ExploreOptions, ExploreWatcher};
+use super::first_search;
 use super::joining::JoinedTapes;
 use crate::encoding;
 use crate::failure::{Failure, Result};
 use crate::modes::replay::epoch::Epoch;
 use crate::session_state::{LAYOUT, SessionState};
-use crate::supervisor::Stretch;
+use crate::supervisor::{ExactLock, Stretch};
 
 /// Whether a recording may be replayed by epochs: it has one process, whose threads never took turns.
 ///
@@ -63,6 +65,14 @@ pub(super) fn of(trace: &Trace) -> Result<Option<Vec<Stretch>>> {
     }
     all.push(stretch(begin, None));
     Ok(Some(all).filter(|all| all.len() > 1))
+}
+
+/// How many epochs a recording has.
+///
+/// # Errors
+/// Its images cannot be read.
+pub fn epochs(trace: &Trace) -> Result<usize> {
+    Ok(of(trace)?.map_or(1, |all| all.len()))
 }
 
 /// The folder with what is found of each epoch, until all is.
@@ -112,11 +122,7 @@ pub fn search_epoch(trace: &Path, number: usize) -> Result<EpochAnswer> {
     let epoch = all.get(number);
     let epoch = epoch.ok_or_else(|| Failure::setup("the recording has no such epoch"))?;
     std::fs::create_dir_all(&epoch.notes).map_err(|e| cannot(&epoch.notes, &e))?;
-    Ok(EpochAnswer::of(super::first_search::search(
-        epoch,
-        1,
-        &mut |_| (),
-    )))
+    Ok(EpochAnswer::of(first_search::search(epoch, 1, &mut |_| ())))
 }
 
 /// A search that runs.
@@ -226,6 +232,33 @@ pub(super) fn linearise(
     Ok(attempts)
 }
 
+/// Searches the epochs that are not found, one after the other. How that ended, and how many attempts are known.
+///
+/// # Errors
+/// A damaged trace, or the state of the search cannot be kept.
+pub(super) fn explore(
+    trace: &Path,
+    epochs: &[Stretch],
+    options: &ExploreOptions,
+    watcher: &mut dyn ExploreWatcher,
+) -> Result<(ExploreEnd, u32)> {
+    let mut attempts = 0;
+    for epoch in epochs.iter().filter(|epoch| !epoch.is_found()) {
+        std::fs::create_dir_all(&epoch.notes).map_err(|e| cannot(&epoch.notes, &e))?;
+        let mut exploration = Exploration::of(epoch)?;
+        let end = exploration.run(options, watcher)?;
+        attempts += exploration.attempts();
+        if !matches!(end, ExploreEnd::Exact) {
+            return Ok((end, attempts));
+        }
+    }
+    let _lock = ExactLock::take(trace, &mut || ())?;
+    if !Trace::open(trace).map_err(Failure::setup)?.is_exact() {
+        put_together(trace, epochs)?;
+    }
+    Ok((ExploreEnd::Exact, attempts))
+}
+
 /// Writes the exact tapes of the recording; the images between its epochs become those of its index.
 fn put_together(trace: &Path, epochs: &[Stretch]) -> Result<()> {
     let folder = exact_folder(trace);
@@ -282,12 +315,6 @@ fn clear(folder: &Path) -> Result<()> {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(cannot(folder, &e)),
         _ => Ok(()),
     }
-}
-
-/// The state in the image with which an epoch begins, or ends.
-pub(super) fn image_state(trace: &Path, work: u64) -> Result<SessionState> {
-    let image = ImageReader::open(trace, ImageSet::Epochs, 0, work).map_err(Failure::setup)?;
-    SessionState::of(&image).map_err(|refused| refused.failure(ImageSet::Epochs))
 }
 
 fn cannot(folder: &Path, error: &std::io::Error) -> Failure {

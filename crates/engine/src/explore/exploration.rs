@@ -2,22 +2,20 @@
 //! beginning has not written.
 
 use std::collections::HashSet;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use relive_trace::Trace;
 
-use super::epochs::image_state;
+use super::epoch_state::image_state;
 use super::explored::{Explored, FailedTrial};
 use super::pool::{self, Pool, Purpose, Running, While};
 use crate::failure::{Failure, FailureClass, Result};
 use crate::guide::races::Race;
-use crate::logging;
 use crate::modes::replay::epoch::Epoch;
 use crate::modes::replay::linear::hints::Hints;
 use crate::modes::replay::linear::path::{self, Paths};
 use crate::modes::replay::linear::search::Search;
-use crate::supervisor::{ExactLock, Stretch, keep_keyboard, try_order, waits_for_others};
+use crate::supervisor::{ExactLock, Stretch, try_order, waits_for_others};
 use crate::timeline::{ReplayProcess, follow, processes};
 
 /// Work before a disagreement that is looked at for races, which takes many times as long as to replay it.
@@ -72,24 +70,6 @@ pub trait ExploreWatcher {
 
     /// These races came last in the attempt that is furthest, the last one last; `at` is a replay of the program.
     fn races(&mut self, races: &[Race], at: Option<&mut ReplayProcess>);
-}
-
-/// Searches for an order of the threads of a sketch, and keeps it in the trace. How it ended, and how many attempts
-/// are known now.
-///
-/// # Errors
-/// A damaged trace, or the state of the search cannot be kept.
-pub fn explore(
-    trace: &Path,
-    options: &ExploreOptions,
-    watcher: &mut dyn ExploreWatcher,
-) -> Result<(ExploreEnd, u32)> {
-    logging::init();
-    keep_keyboard();
-    let whole = Stretch::whole(trace);
-    let mut exploration = Exploration::of(&whole)?;
-    let end = exploration.run(options, watcher)?;
-    Ok((end, exploration.attempts()))
 }
 
 /// The next result that a search needs.

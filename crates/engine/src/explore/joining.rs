@@ -24,6 +24,8 @@ pub struct JoinedTapes {
     /// Events and turns, as a replay counts them.
     events: u64,
     turns: u64,
+    /// Programs that the process has run.
+    programs: u64,
     /// The thread whose turn it is, by its slot.
     turn_of: u32,
     /// Where each thread last gave its turn away, by its slot.
@@ -57,6 +59,7 @@ impl JoinedTapes {
             entries: 0,
             events: 0,
             turns: 0,
+            programs: 0,
             turn_of: 0,
             left: BTreeMap::new(),
         })
@@ -132,6 +135,10 @@ impl JoinedTapes {
                     return Ok(());
                 }
                 Kind::Readings { full: false, .. } => {}
+                Kind::Exec(_) => {
+                    self.events += 1;
+                    self.programs += 1;
+                }
                 _ => self.events += 1,
             }
             tape.parked = false;
@@ -198,7 +205,8 @@ impl JoinedTapes {
             ..image.replayed.track
         };
         SessionState {
-            turn: elapsed.turns as u32,
+            // On the schedule each further program counts for one.
+            turn: (elapsed.turns + self.programs.saturating_sub(1)) as u32,
             schedule: mark(TapeId::schedule(process)),
             replayed: ReplayedState {
                 events: elapsed.events,

@@ -1,8 +1,18 @@
 //! A thread's description: [`TaskState`] from a task, and a task restored from it.
 
+use relive_dbt::dead_flags_at;
+use relive_host::GuestAddr;
+use relive_host::context::XsaveArea;
+
 use super::Task;
 use super::plain_task::{TaskState, ThreadRegisters};
 use crate::tape::digest;
+
+/// The registers with components that have their initial values as unused ones, as after the way out of the code cache.
+fn settled(mut extended: XsaveArea) -> XsaveArea {
+    extended.settle();
+    extended
+}
 
 impl Task {
     /// The description of the thread. Signals that the host has noted are pending in it.
@@ -35,7 +45,7 @@ impl Task {
                 fs: self.ctx.guest_fs,
                 gs: self.ctx.guest_gs,
                 segments: self.segments,
-                extended: Box::new(self.ctx.vectors()),
+                extended: Box::new(settled(self.ctx.vectors())),
             },
             signals: self.signals.recorded(),
             clear_tid: self.clear_tid,
@@ -46,6 +56,15 @@ impl Task {
             seccomp: self.seccomp.clone(),
             filters_seen: self.filters_seen,
         }
+    }
+
+    /// Of its description: flags that the thread cannot read before they are overwritten become zeros. Not every stop leaves
+    /// the same ones.
+    pub fn settle_flags(&self, state: &mut TaskState) {
+        let pc = GuestAddr(state.registers.rip);
+        let mut memory = self.machine().memory();
+        let dead = memory.with_code(false, |_, code| dead_flags_at(code, pc));
+        state.registers.rflags &= !dead.unwrap_or_default();
     }
 
     /// A part of the checksum of a process: which thread it is, and its registers.

@@ -308,6 +308,7 @@ fn describe(task: &Task, plan: &CopyPlan) -> Result<Prologue> {
     if plan.in_call {
         before_call(&mut current.task);
     }
+    task.settle_flags(&mut current.task);
     let mut threads = vec![current];
     for (resting, tape) in &plan.resting {
         // SAFETY: this is a copy of the process, in which no other thread runs.
@@ -326,6 +327,7 @@ fn describe(task: &Task, plan: &CopyPlan) -> Result<Prologue> {
             }
             RestingPlace::BeforeCall => before_call(state),
         }
+        other.settle_flags(state);
         threads.push(described);
     }
     let mut map = task.machine().memory().capture();

@@ -3,8 +3,6 @@
 //! the one behind it; it is right when the process is then as that image says, which is all that the epochs behind it depend on
 //! (DoublePlay: Veeraraghavan and others, ASPLOS 2011, section 3.2). Must never end well without that.
 
-use relive_dbt::dead_flags_at;
-use relive_host::GuestAddr;
 use relive_trace::{ImageReader, ImageSet, Trace};
 
 use super::checksum;
@@ -121,19 +119,14 @@ impl EpochEnd {
         for thread in &image.threads {
             let task = tasks.iter().find(|t| t.index == thread.task.index)?;
             let mut now = task.capture();
+            task.settle_flags(&mut now);
             // How far it is behind a tick the recorder did not always know.
-            let mut wanted = TaskState {
+            let wanted = TaskState {
                 steps: now.steps,
                 exact: now.exact,
                 parked: now.parked,
                 ..thread.task.clone()
             };
-            let dead = dead_flags(task);
-            // Where the recorder's thread stood it may not have come from the code cache, on the way out of which these are settled.
-            for state in [&mut now, &mut wanted] {
-                state.registers.extended.settle();
-                state.registers.rflags &= !dead;
-            }
             let order = thread
                 .tape
                 .as_ref()
@@ -177,14 +170,6 @@ impl EpochEnd {
             None => "\n  memory or registers differ in what the image does not have".to_owned(),
         })
     }
-}
-
-/// The flags that are certainly overwritten before the thread can read them.
-fn dead_flags(task: &Task) -> u64 {
-    let pc = GuestAddr(task.ctx.rip);
-    let mut memory = task.machine().memory();
-    let dead = memory.with_code(false, |_, code| dead_flags_at(code, pc));
-    dead.unwrap_or_default()
 }
 
 /// Ends a replay all of whose threads stand at the end of their epoch; these are all that there are.

@@ -66,8 +66,10 @@ fn thread(task: &Task) -> Result<ThreadState> {
         Tape::Blank => None,
         Tape::None | Tape::Out(_) => return Err(Failure::internal("a replay reads tapes")),
     };
+    let mut described = task.capture();
+    task.settle_flags(&mut described);
     Ok(ThreadState {
-        task: task.capture(),
+        task: described,
         tape,
     })
 }

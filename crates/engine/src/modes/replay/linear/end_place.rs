@@ -22,6 +22,8 @@ pub struct EndPlace {
     pub marks: u64,
     /// When all threads were at rest.
     pub moment: u64,
+    /// Threads of this index and above began later.
+    pub born: u32,
 }
 
 /// The places of all threads that have one, by their index in the process.
@@ -35,6 +37,7 @@ pub fn places(state: &SessionState) -> BTreeMap<u32, EndPlace> {
             ops: tape.order.ops,
             marks: tape.order.marks,
             moment: tape.order.moment,
+            born: state.process.next_thread,
         };
         Some((thread.task.index, place))
     };
@@ -77,7 +80,7 @@ impl EndPlace {
             } => {
                 let other = others.get(&thread);
                 let is_later = |other: &Self| mark == 0 || mark > other.marks;
-                ticks > self.ticks || other.is_some_and(is_later)
+                ticks > self.ticks || thread >= self.born || other.is_some_and(is_later)
             }
             _ => false,
         }

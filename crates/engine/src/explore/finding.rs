@@ -1,0 +1,86 @@
+//! Finding the order of the threads of a recording: by its epochs where it has session images between them, else as a whole. Must never
+//! write exact tapes without the right to.
+
+use std::path::Path;
+use std::process::Command;
+
+use relive_trace::Trace;
+
+use super::epochs;
+use super::exploration::{Exploration, ExploreEnd, ExploreOptions, ExploreWatcher};
+use super::first_search::{Linearising, search};
+use crate::failure::{Failure, Result};
+use crate::logging;
+use crate::supervisor::{ExactLock, Stretch, keep_keyboard};
+
+/// How a first replay is made.
+pub struct FirstReplay<'a> {
+    /// Attempts, or epochs, at the same time.
+    pub jobs: usize,
+    /// Starts a process that searches the epoch of this number, and writes an [`EpochAnswer`](super::EpochAnswer) as a line of
+    /// JSON.
+    pub searcher: &'a dyn Fn(usize) -> Command,
+}
+
+/// What a first replay has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FirstFound {
+    /// Attempts; 0: another process has found the turns meanwhile.
+    pub attempts: u32,
+    /// Epochs.
+    pub epochs: usize,
+}
+
+/// Finds the turns of a recording whose threads ran at the same time, and keeps them in the trace.
+///
+/// # Errors
+/// No order that was tried agrees with the recording: expected and actual events of the first attempt are in
+/// the message. What the attempts found out is kept for further ones.
+pub fn linearise(
+    trace: &Path,
+    how: &FirstReplay<'_>,
+    watcher: &mut dyn FnMut(Linearising),
+) -> Result<FirstFound> {
+    logging::init();
+    let _lock = ExactLock::take(trace, &mut || watcher(Linearising::Waits))?;
+    let recording = Trace::open(trace).map_err(Failure::setup)?;
+    if recording.is_exact() {
+        return Ok(FirstFound {
+            attempts: 0,
+            epochs: 1,
+        });
+    }
+    if let Some(all) = epochs::of(&recording)? {
+        let mut tell = |found, of| watcher(Linearising::Epochs(found, of));
+        let attempts = epochs::linearise(trace, &all, (how.jobs, how.searcher), &mut tell)?;
+        let epochs = all.len();
+        return Ok(FirstFound { attempts, epochs });
+    }
+    let attempts = search(&Stretch::whole(trace), how.jobs, watcher)?;
+    Ok(FirstFound {
+        attempts,
+        epochs: 1,
+    })
+}
+
+/// Searches for an order of the threads of a sketch, and keeps it in the trace. How it ended, and how many attempts
+/// are known now.
+///
+/// # Errors
+/// A damaged trace, or the state of the search cannot be kept.
+pub fn explore(
+    trace: &Path,
+    options: &ExploreOptions,
+    watcher: &mut dyn ExploreWatcher,
+) -> Result<(ExploreEnd, u32)> {
+    logging::init();
+    keep_keyboard();
+    let recording = Trace::open(trace).map_err(Failure::setup)?;
+    if let Some(all) = epochs::of(&recording)? {
+        return epochs::explore(trace, &all, options, watcher);
+    }
+    let whole = Stretch::whole(trace);
+    let mut exploration = Exploration::of(&whole)?;
+    let end = exploration.run(options, watcher)?;
+    Ok((end, exploration.attempts()))
+}
