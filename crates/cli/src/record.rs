@@ -106,7 +106,7 @@ pub fn execute(args: &RecordArgs) -> Result<EndStatus, Failure> {
                 Stats::new(totals, Some(&recording.summary)).tell(how);
             }
             match &recording.indexed {
-                Some(Ok(made)) => tell(&index_text(made)),
+                Some(Ok(made)) => tell(&index_text(made, args.mode)),
                 Some(Err(failure)) => complain(&format!("no index was made: {failure}")),
                 None => {}
             }
@@ -179,12 +179,14 @@ fn images(every: Option<Duration>, mode: RecordMode) -> LiveImages {
     }
 }
 
-fn index_text(made: &LiveIndexed) -> String {
-    let left_out = match made.left_out {
-        0 => String::new(),
-        _ => {
+fn index_text(made: &LiveIndexed, mode: RecordMode) -> String {
+    let left_out = match (made.left_out, mode) {
+        (0, _) => "",
+        (_, RecordMode::Serial) => {
             "; of processes that share memory with others, or map a file shared, there are none yet"
-                .to_owned()
+        }
+        _ => {
+            "; of several processes, and of one that shares memory or maps a file shared, there are none yet"
         }
     };
     format!(

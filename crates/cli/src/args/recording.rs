@@ -53,7 +53,7 @@ pub struct RecordArgs {
     #[arg(long, value_name = "SEED", num_args = 0..=1, require_equals = true)]
     pub chaos: Option<Option<Seed>>,
     /// Put session images into the trace on the way, at least T apart, so that debuggers open it anywhere at once, as after
-    /// `relive index` [default: 1s; 0: one after the other]
+    /// `relive index`, and the first replay of threads on all cores goes by epochs [default: 1s; 0: one after the other]
     #[arg(long, value_name = "T", num_args = 0..=1, require_equals = true, value_parser = duration)]
     pub index: Option<Option<Duration>>,
     /// Keep the last part of the run only, T or more, or SIZE of events or less [default: 30s], and that only if the

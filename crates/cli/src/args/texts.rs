@@ -49,6 +49,10 @@ all that was recorded, and keeps it in the trace; if it cannot, it shows both si
 status 125. Threads that look at each other by plain loads, without locks or atomic instructions, \
 may be such a case.
 
+With --index as well the first replay of a recording of one process goes by epochs, several at the \
+same time: each begins with a session image and is right when it comes to the next one. A search \
+concerns its epoch alone. The images are an index then.
+
 With --mode coherence they run on all cores too, and every access to memory has its place in the \
 recording, races included: the first replay finds the turns without guessing. Programs that \
 compute take several times their time, and those whose threads take memory from each other all \
@@ -232,7 +236,8 @@ The first replay of a sketch looks for an order that agrees with all of the reco
 soon. This command goes on from there: it turns around the last races before the recording was left, \
 and tries neighbouring orders, several at the same time, each from the nearest snapshot. An order that \
 agrees to the end, with every event and with the end itself, is replayed once more from the beginning \
-and kept in the trace: from then on the recording is exact. What was tried is kept in the trace too, so \
+and kept in the trace: from then on the recording is exact. With session images (record --index) it searches \
+each epoch that lacks, from its image to the next one. What was tried is kept in the trace too, so \
 a search that was interrupted (Ctrl-C) or has given up goes on where it was.
 
 With --failing the accesses by which threads of the recording meet are listed, in their order, locks \

@@ -89,7 +89,7 @@ fn a_sketch_with_images_is_found_by_epochs() {
     let program = together(&sandbox);
     let words = ["record", "--mode=sketch", "--index=0", "-o", "sketch"];
     let recorded = sandbox
-        .relive(&[&words[..], &[text(&program), "120", "300"]].concat())
+        .relive(&[&words[..], &[text(&program), "50", "300"]].concat())
         .ok();
     let images = std::fs::read_dir(sandbox.path("sketch").join("epochs")).unwrap();
     assert!(images.count() > 1, "no image: {recorded:#?}");

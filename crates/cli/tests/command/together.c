@@ -17,6 +17,7 @@ static void *work(void *number) {
         pthread_mutex_lock(&lock);
         mixed = mixed * 6364136223846793005ul + (unsigned long)number;
         pthread_mutex_unlock(&lock);
+        if (i % 16 == 0) dprintf(1, "%ld %ld\n", (long)number, i);
         if (pause_us) usleep(pause_us);
     }
     if ((long)number == 3) {

@@ -169,6 +169,11 @@ pub fn made_output(order: u64) {
     with(|s| s.outputs = order + 1);
 }
 
+/// The replay begins where outputs with lower numbers had been made.
+pub fn begin_at_output(order: u64) {
+    with(|s| s.outputs = order);
+}
+
 /// The process has made all of its outputs with lower numbers.
 #[must_use]
 pub fn outputs_made() -> u64 {

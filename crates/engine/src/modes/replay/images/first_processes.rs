@@ -10,6 +10,7 @@ use crate::machine::Machine;
 use crate::modes::replay::births::fork_host;
 use crate::modes::replay::concurrency;
 use crate::modes::replay::guided::track::Track;
+use crate::modes::replay::hook_state;
 use crate::modes::replay::host_thread::get_ready;
 use crate::modes::replay::stepper::process::Stepper;
 use crate::session_state::{ImageResult, Refused};
@@ -57,6 +58,9 @@ fn resume(
     get_ready(&mut tasks[0])?;
     restore::memory(machine, &state, &mut image)?;
     let mut stepper = restore::stepper(machine, &state, tasks)?;
+    if set == ImageSet::Epochs {
+        hook_state::begin_at_output(image.head().order);
+    }
     let track = Track::restore(state.replayed.track.clone());
     restore::check(&stepper, &track, &state)?;
     restore::write_exact(&mut stepper, set)?;
