@@ -122,7 +122,6 @@ pub fn spec(subject: &Subject, stage: &Stage, workshop: &Workshop) -> Result<Spe
             | Action::Flight(_)
             | Action::Sketch
             | Action::Epochs(_)
-            | Action::Epochs(_)
             | Action::Coherence
     );
     if is_live {

@@ -11,6 +11,7 @@ pub mod checksum;
 pub mod concurrency;
 pub mod confine;
 pub mod epoch;
+pub mod epoch_check;
 pub mod events;
 mod finish;
 pub mod guided;

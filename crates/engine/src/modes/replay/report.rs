@@ -99,3 +99,12 @@ pub fn divergence(task: &Task, expected: &str, actual: &str) -> Failure {
     }
     Failure::divergence(text)
 }
+
+/// No thread can go on: the task and all others wait for each other.
+pub fn all_wait(task: &Task) -> Failure {
+    Failure::divergence(format!(
+        "thread {} waits at tick {} for an operation of another thread, and so do all others: the recording does not say enough of their order",
+        task.id(),
+        task.ctx.ticks()
+    ))
+}

@@ -9,13 +9,13 @@ use relive_host::{enter, sys};
 use relive_trace::{Ending, FileId, Image, Kind, TapeId, TapeReader};
 
 use super::concurrency;
-use super::epoch;
+use super::epoch_check;
 use super::hook_state::with;
-use super::linear::advance;
 use super::linear::due::Linear;
 use super::mapped_copies::copy_of;
 use super::news::{self, News};
 use super::own_schedule::TurnSchedule;
+use super::report;
 use crate::failure::{Failure, Result};
 use crate::flow::{End, Flow};
 use crate::guide::protocol::Ended;
@@ -161,11 +161,11 @@ impl Session {
     fn nobody_follows(&mut self, task: &Task, code: i32) -> Result<Ended> {
         match &self.linear {
             Some(linear) if linear.is_at_end => {
-                epoch::end(task.machine(), self.tasks.values().map(|task| &**task))?;
+                epoch_check::end(task.machine(), self.tasks.values().map(|task| &**task))?;
                 Ok(Ended::CutOff)
             }
             Some(linear) if !self.tasks.is_empty() && !linear.may_stop() => {
-                Err(advance::circle(task))
+                Err(report::all_wait(task))
             }
             _ => Ok(Ended::Code(code)),
         }
@@ -363,7 +363,7 @@ pub fn check_cut_off(process: u32) -> Result<()> {
                 ..
             } = e.kind
             {
-                let what = super::report::show(&e);
+                let what = report::show(&e);
                 return Err(Failure::divergence(format!(
                     "the replay of process {process} stopped, although its recording goes on to: {what} (thread {})",
                     tape.id()

@@ -4,14 +4,16 @@ use relive_dbt::Stop;
 use relive_host::GuestAddr;
 use relive_trace::Kind;
 
-use super::bound::{Bound, is_at_call};
+use super::bound::is_at_call;
 use super::due::Linear;
 use super::next_thread::first;
+use super::reach::Bound;
 use crate::failure::{Failure, Result};
 use crate::flow::Flow;
 use crate::guide::protocol::Ended;
-use crate::modes::replay::epoch;
+use crate::modes::replay::epoch_check;
 use crate::modes::replay::events::DueEvent;
+use crate::modes::replay::report;
 use crate::modes::replay::session::Session;
 use crate::modes::replay::stepper::execute::Toward;
 use crate::modes::replay::stepper::process::Stepper;
@@ -98,7 +100,7 @@ impl Stepper {
             (First::EpochEnd, steps) => {
                 let steps = steps.ok_or_else(|| Failure::internal("the epoch ends amid a step"))?;
                 self.give_up_turn(steps)?;
-                epoch::end(self.task.machine(), self.tasks())?;
+                epoch_check::end(self.task.machine(), self.tasks())?;
                 self.ended = Some(Ended::CutOff);
                 return Ok(Step::Changed);
             }
@@ -139,7 +141,7 @@ impl Stepper {
                 Ok(First::EpochEnd)
             }
             None if self.session.linear.as_ref().is_some_and(Linear::may_stop) => Ok(First::Nobody),
-            None => Err(circle(&self.task)),
+            None => Err(report::all_wait(&self.task)),
         }
     }
 
@@ -271,13 +273,4 @@ fn toward_operation(now: u64, from: Option<u64>, ticks: u64) -> Toward {
         },
         _ => Toward::position(ticks),
     }
-}
-
-/// No thread can go on.
-pub fn circle(task: &Task) -> Failure {
-    Failure::divergence(format!(
-        "thread {} waits at tick {} for an operation of another thread, and so do all others: the recording does not say enough of their order",
-        task.id(),
-        task.ctx.ticks()
-    ))
 }

@@ -7,7 +7,7 @@ use relive_host::GuestAddr;
 use relive_trace::Recorder;
 
 use super::access_waits::{AccessStop, AccessWaits};
-use super::bound::{Bound, OtherThreads, Surroundings, bound, is_at_call};
+use super::bound::{OtherThreads, Surroundings, bound, is_at_call};
 use super::end_place::{EndPlace, places};
 use super::exact_turns::ExactTurns;
 use super::first_moments::FirstMoments;
@@ -15,6 +15,7 @@ use super::hints::{Hints, What};
 use super::next_thread::{Due, circle};
 use super::outlooks::{AllUnmet, Outlook, Outlooks, Unmet};
 use super::own_outputs::{OutputTurn, OwnOutputs};
+use super::reach::Bound;
 use super::wanted::hints;
 use crate::failure::Result;
 use crate::machine::Machine;

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::bound::{Bound, part};
+use super::reach::{Bound, part};
 use crate::course::Note;
 use crate::failure::{Failure, Result};
-use crate::session_state::SessionState;
+use crate::session_state::{SessionState, ThreadState};
 
 /// The place of a thread in the session image at the end of an epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub struct EndPlace {
 
 /// The places of all threads that have one, by their index in the process.
 pub fn places(state: &SessionState) -> BTreeMap<u32, EndPlace> {
-    let place = |thread: &crate::session_state::ThreadState| {
+    let place = |thread: &ThreadState| {
         let tape = thread.tape.as_ref()?;
         let place = EndPlace {
             entries: tape.mark.event,
@@ -45,7 +45,7 @@ pub fn places(state: &SessionState) -> BTreeMap<u32, EndPlace> {
 }
 
 /// Where a thread is on its way to the place, behind all of its events before that.
-pub struct Way {
+pub struct WayToPlace {
     /// Its ticks.
     pub ticks: u64,
     /// Its next instruction, or the call that it makes again.
@@ -90,7 +90,7 @@ impl EndPlace {
     ///
     /// # Errors
     /// It has passed the place.
-    pub fn bound(&self, thread: u32, way: &Way) -> Result<Bound> {
+    pub fn bound(&self, thread: u32, way: &WayToPlace) -> Result<Bound> {
         let (ticks, at) = (self.ticks, self.moment);
         if way.ticks > ticks {
             return Err(Failure::divergence(format!(

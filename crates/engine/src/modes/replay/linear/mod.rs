@@ -21,6 +21,7 @@ mod next_thread;
 mod outlooks;
 mod own_outputs;
 pub mod path;
+mod reach;
 pub mod search;
 mod turned_races;
 pub mod wanted;

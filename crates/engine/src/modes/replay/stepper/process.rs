@@ -4,7 +4,7 @@
 use crate::failure::Result;
 use crate::flow::Flow;
 use crate::guide::protocol::Ended;
-use crate::modes::replay::epoch;
+use crate::modes::replay::epoch_check;
 use crate::modes::replay::session::{self, Session};
 use crate::task::Task;
 
@@ -49,7 +49,7 @@ impl Stepper {
             Some(Ended::CutOff) if !self.session.may_end_anywhere() => {
                 session::check_cut_off(process)?;
             }
-            Some(Ended::Code(_) | Ended::Signal(_)) => epoch::check_ended()?,
+            Some(Ended::Code(_) | Ended::Signal(_)) => epoch_check::check_ended()?,
             None if parks || self.task.slot != slot => self.turn += 1,
             _ => {}
         }
