@@ -502,4 +502,34 @@ mod tests {
         drop(first);
         IndexWriter::create(base.path(), ImageSet::Index).unwrap();
     }
+
+    #[test]
+    fn images_of_a_set_become_those_of_another_one() {
+        let base = sample();
+        let old = images_of(base.path(), ImageSet::Index).unwrap();
+        let before = read(base.path(), 9).unwrap();
+        let other = ImageHead {
+            tapes: 77,
+            ..head(10)
+        };
+        let images = [(old[1], other, b"another".to_vec())];
+        let sets = (ImageSet::Index, ImageSet::Begin);
+        become_images(base.path(), sets, &images).unwrap();
+        assert_eq!(images_of(base.path(), ImageSet::Begin).unwrap(), [other]);
+        assert!(images_of(base.path(), ImageSet::Index).unwrap().is_empty());
+        let mut image = ImageReader::open(base.path(), ImageSet::Begin, 0, 1000).unwrap();
+        assert_eq!((*image.head(), image.state()), (other, &b"another"[..]));
+        let mut pages = Vec::new();
+        let all = image.pages(|addr, bytes| {
+            pages.push((addr, bytes.to_vec()));
+            Ok::<(), Error>(())
+        });
+        all.unwrap();
+        assert_eq!(pages, before);
+        assert_eq!(
+            image.first_other(|addr, _| addr != 0x25000).unwrap(),
+            Some(0x25000)
+        );
+        assert_eq!(image.first_other(|_, _| true).unwrap(), None);
+    }
 }

@@ -129,14 +129,6 @@ fn images_of_the_recorder_lead_where_a_replay_leads() {
 }
 
 #[test]
-fn a_recording_of_threads_on_all_cores_has_no_images_on_the_way() {
-    let sandbox = Sandbox::new();
-    let refused = sandbox.relive(&["record", "--mode", "sketch", "--index", "true"]);
-    refused.refused("leave out --mode sketch, or --index");
-    assert_eq!(sandbox.latest(), None, "nothing is left behind");
-}
-
-#[test]
 fn a_damaged_index_is_said_and_its_removal_helps() {
     let sandbox = recorded();
     sandbox.relive(&["index", "--images", "3"]).ok();

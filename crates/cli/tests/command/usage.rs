@@ -75,7 +75,6 @@ fn log_levels() {
 fn a_recording_with_all_accesses_in_order_refuses_what_it_cannot() {
     let sandbox = Sandbox::new();
     let record = |option: &str| sandbox.relive(&["record", "--mode", "coherence", option, "true"]);
-    record("--index").refused("leave out --mode coherence, or --index");
     record("--chaos=abc").refused("leave out --mode coherence, or --chaos");
     let hunt = sandbox.relive(&["hunt", "--mode", "coherence", "true"]);
     hunt.refused("hunt with --mode sketch");

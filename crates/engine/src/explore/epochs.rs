@@ -24,6 +24,7 @@ use crate::failure::{Failure, Result};
 use crate::modes::replay::epoch::Epoch;
 use crate::session_state::{LAYOUT, SessionState};
 use crate::supervisor::{ExactLock, Stretch};
+use crate::timeline::at_a_time;
 
 /// Whether a recording may be replayed by epochs: it has one process, whose threads never took turns.
 ///
@@ -188,6 +189,8 @@ pub(super) fn linearise(
     (jobs, searcher): (usize, &dyn Fn(usize) -> Command),
     tell: &mut dyn FnMut(usize, usize),
 ) -> Result<u32> {
+    let images = images_of(trace, ImageSet::Epochs).map_err(Failure::setup)?;
+    let jobs = at_a_time(trace, ImageSet::Epochs, &images, jobs)?;
     let missing = (0..epochs.len()).filter(|&n| !epochs[n].is_found());
     let missing: Vec<usize> = missing.collect();
     let (mut left, mut running) = (missing.iter().copied(), Vec::new());

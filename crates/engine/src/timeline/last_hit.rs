@@ -1,6 +1,8 @@
 //! The search for the last hit before a place in several stretches at the same time, each from one session image to the
 //! next one, the last stretch first. Must never tell of a hit while a later stretch is not searched.
 
+use relive_trace::ImageSet;
+
 use super::at_once::{Delivery, Results, in_order};
 use super::images::{point, replay_from};
 use super::parts::at_a_time;
@@ -25,7 +27,7 @@ impl Timeline {
     /// # Errors
     /// The index is damaged.
     pub fn search_with(&mut self, jobs: usize) -> Result<()> {
-        self.jobs = at_a_time(&self.trace, &self.images, jobs)?;
+        self.jobs = at_a_time(&self.trace, ImageSet::Index, &self.images, jobs)?;
         Ok(())
     }
 

@@ -45,6 +45,7 @@ pub use excerpt::{Beginning, CutPlace, Excerpted, beginning, make_excerpt, refus
 pub use function_calls::{CallObserver, Callee, FunctionCall, Moment, Observed};
 pub use index::{Indexed, Places, index};
 pub use index_check::check_index;
+pub(crate) use parts::at_a_time;
 pub use present::{Stopped, Timeline};
 pub use queries::{EventPlace, LastWrite};
 pub use race_replay::{orders, races};

@@ -53,7 +53,7 @@ impl<'t> ReplayParts<'t> {
         let folder = std::path::absolute(trace.directory()).map_err(Failure::setup)?;
         let chain = follow(trace, process)?.chain;
         let images = image_list::of(&folder, &chain)?;
-        let jobs = at_a_time(&folder, &images, jobs)?;
+        let jobs = at_a_time(&folder, ImageSet::Index, &images, jobs)?;
         let cuts = evenly_cut(&images, jobs);
         let parts = Self {
             trace,
@@ -174,12 +174,20 @@ fn evenly(images: &[ImageHead], parts: usize) -> Vec<ImageHead> {
     cuts
 }
 
-/// How many replays there is memory for, of so many, if each has as much as the last image.
-pub(super) fn at_a_time(folder: &Path, images: &[ImageHead], jobs: usize) -> Result<usize> {
+/// How many replays there is memory for, of so many, if each has as much as the last of these images of a set.
+///
+/// # Errors
+/// It is damaged.
+pub(crate) fn at_a_time(
+    folder: &Path,
+    set: ImageSet,
+    images: &[ImageHead],
+    jobs: usize,
+) -> Result<usize> {
     let Some(last) = images.last() else {
         return Ok(1);
     };
-    let image = ImageReader::open(folder, ImageSet::Index, last.process, last.work);
+    let image = ImageReader::open(folder, set, last.process, last.work);
     let each = OWN_MEMORY + image.map_err(Failure::setup)?.bytes();
     let room = available_memory() / MEMORY_PART / each;
     Ok(jobs.clamp(1, usize::try_from(room).unwrap_or(usize::MAX).max(1)))

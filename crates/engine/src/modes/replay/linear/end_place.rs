@@ -111,3 +111,78 @@ impl EndPlace {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// At tick 50, with 7 operations and 3 marks, where two threads had been made.
+    fn place() -> EndPlace {
+        EndPlace {
+            entries: 10,
+            ticks: 50,
+            pc: 0x1000,
+            ops: 7,
+            marks: 3,
+            moment: 500,
+            born: 2,
+        }
+    }
+
+    #[test]
+    fn notes_of_the_time_behind_a_place_are_told_from_those_before() {
+        let event = false;
+        let others = BTreeMap::from([
+            (0, place()),
+            (
+                1,
+                EndPlace {
+                    marks: 4,
+                    ..place()
+                },
+            ),
+        ]);
+        let is_before = |note| place().is_before(&note, 2, &others);
+        let edge = |at| Note::Edge {
+            event,
+            ticks: 50,
+            at,
+            thread: 1,
+            op: 1,
+        };
+        assert_eq!([7, 8].map(|at| is_before(edge(at))), [false, true]);
+        let behind = |ticks, thread, mark| Note::Behind {
+            event,
+            ticks,
+            thread,
+            mark,
+        };
+        // At the place, a mark that the other thread makes later, or one of a thread that is made later.
+        let notes = [(50, 1, 4), (51, 1, 4), (50, 1, 5), (50, 1, 0), (50, 2, 1)];
+        let found = notes.map(|(ticks, thread, mark)| is_before(behind(ticks, thread, mark)));
+        assert_eq!(found, [false, true, true, true, true]);
+        let mark = Note::Mark {
+            event,
+            ticks: 50,
+            pc: 0x1000,
+        };
+        assert!(!place().is_before(&mark, 2, &others) && place().is_before(&mark, 3, &others));
+    }
+
+    #[test]
+    fn a_thread_runs_to_its_place_and_no_further() {
+        let way = |ticks, pc| WayToPlace {
+            ticks,
+            at: [pc; 2],
+            behind: (40, 400),
+            decided: (None, None),
+            is_one: true,
+        };
+        let bound = |ticks, pc| place().bound(0, &way(ticks, pc));
+        let at = 500;
+        assert_eq!(bound(49, 0x1000).ok(), Some(Bound::Tick { ticks: 50, at }));
+        assert_eq!(bound(50, 0xfff).ok(), Some(Bound::Step { ticks: 50, at }));
+        assert_eq!(bound(50, 0x1000).ok(), Some(Bound::Place));
+        assert!(bound(51, 0x1000).is_err());
+    }
+}
