@@ -22,7 +22,7 @@ use super::joining::JoinedTapes;
 use crate::encoding;
 use crate::failure::{Failure, Result};
 use crate::modes::replay::epoch::Epoch;
-use crate::session_state::{LAYOUT, SessionState};
+use crate::session_state::{LAYOUT, Refused, SessionState};
 use crate::supervisor::{ExactLock, Stretch};
 use crate::timeline::at_a_time;
 
@@ -190,7 +190,11 @@ pub(super) fn linearise(
     tell: &mut dyn FnMut(usize, usize),
 ) -> Result<u32> {
     let images = images_of(trace, ImageSet::Epochs).map_err(Failure::setup)?;
-    let jobs = at_a_time(trace, ImageSet::Epochs, &images, jobs)?;
+    let useless = |failure: Failure| {
+        let why = Refused::Image(failure.text().to_owned());
+        why.failure(ImageSet::Epochs)
+    };
+    let jobs = at_a_time(trace, ImageSet::Epochs, &images, jobs).map_err(useless)?;
     let missing = (0..epochs.len()).filter(|&n| !epochs[n].is_found());
     let missing: Vec<usize> = missing.collect();
     let (mut left, mut running) = (missing.iter().copied(), Vec::new());

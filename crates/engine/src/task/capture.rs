@@ -2,17 +2,10 @@
 
 use relive_dbt::dead_flags_at;
 use relive_host::GuestAddr;
-use relive_host::context::XsaveArea;
 
 use super::Task;
 use super::plain_task::{TaskState, ThreadRegisters};
 use crate::tape::digest;
-
-/// The registers with components that have their initial values as unused ones, as after the way out of the code cache.
-fn settled(mut extended: XsaveArea) -> XsaveArea {
-    extended.settle();
-    extended
-}
 
 impl Task {
     /// The description of the thread. Signals that the host has noted are pending in it.
@@ -45,7 +38,7 @@ impl Task {
                 fs: self.ctx.guest_fs,
                 gs: self.ctx.guest_gs,
                 segments: self.segments,
-                extended: Box::new(settled(self.ctx.vectors())),
+                extended: Box::new(self.ctx.vectors()),
             },
             signals: self.signals.recorded(),
             clear_tid: self.clear_tid,
@@ -58,8 +51,7 @@ impl Task {
         }
     }
 
-    /// Of its description: flags that the thread cannot read before they are overwritten become zeros. Not every stop leaves
-    /// the same ones.
+    /// Of its description: flags that the thread cannot read before they are overwritten become zeros, as where translated code stops.
     pub fn settle_flags(&self, state: &mut TaskState) {
         let pc = GuestAddr(state.registers.rip);
         let mut memory = self.machine().memory();

@@ -308,7 +308,6 @@ fn describe(task: &Task, plan: &CopyPlan) -> Result<Prologue> {
     if plan.in_call {
         before_call(&mut current.task);
     }
-    task.settle_flags(&mut current.task);
     let mut threads = vec![current];
     for (resting, tape) in &plan.resting {
         // SAFETY: this is a copy of the process, in which no other thread runs.
@@ -322,12 +321,16 @@ fn describe(task: &Task, plan: &CopyPlan) -> Result<Prologue> {
                 state.parked = true;
             }
             RestingPlace::Start => (state.steps, state.exact) = (0, true),
-            RestingPlace::Switch(steps) | RestingPlace::Instruction(steps) => {
+            RestingPlace::Switch(steps) => (state.steps, state.exact) = (steps, true),
+            RestingPlace::Instruction(steps) => {
+                // Where no position has a name it has not come out of translated code by a stop, as a replay does.
+                if !other.exact {
+                    other.settle_flags(state);
+                }
                 (state.steps, state.exact) = (steps, true);
             }
             RestingPlace::BeforeCall => before_call(state),
         }
-        other.settle_flags(state);
         threads.push(described);
     }
     let mut map = task.machine().memory().capture();

@@ -67,14 +67,17 @@ impl EpochEnd {
         for thread in &image.threads {
             let task = tasks.iter().find(|t| t.index == thread.task.index)?;
             let mut now = task.capture();
-            task.settle_flags(&mut now);
             // How far it is behind a tick the recorder did not always know.
-            let wanted = TaskState {
+            let mut wanted = TaskState {
                 steps: now.steps,
                 exact: now.exact,
                 parked: now.parked,
                 ..thread.task.clone()
             };
+            // A component with its initial value is an unused one, once the thread has left translated code.
+            for state in [&mut now, &mut wanted] {
+                state.registers.extended.settle();
+            }
             let order = thread
                 .tape
                 .as_ref()

@@ -66,10 +66,8 @@ fn thread(task: &Task) -> Result<ThreadState> {
         Tape::Blank => None,
         Tape::None | Tape::Out(_) => return Err(Failure::internal("a replay reads tapes")),
     };
-    let mut described = task.capture();
-    task.settle_flags(&mut described);
     Ok(ThreadState {
-        task: described,
+        task: task.capture(),
         tape,
     })
 }

@@ -46,12 +46,14 @@ impl Stepper {
         let (slot, process) = (self.task.slot, self.task.process.index);
         self.ended = self.session.settle(&mut self.task, flow)?;
         match self.ended {
-            Some(Ended::CutOff) if !self.session.may_end_anywhere() => {
-                session::check_cut_off(process)?;
+            Some(ended) => {
+                if ended == Ended::CutOff && !self.session.may_end_anywhere() {
+                    session::check_cut_off(process)?;
+                }
+                epoch_check::check_ended()?;
             }
-            Some(Ended::Code(_) | Ended::Signal(_)) => epoch_check::check_ended()?,
             None if parks || self.task.slot != slot => self.turn += 1,
-            _ => {}
+            None => {}
         }
         Ok(())
     }
