@@ -9,7 +9,7 @@ use relive_trace::Trace;
 use super::epochs;
 use super::exploration::{Exploration, ExploreEnd, ExploreOptions, ExploreWatcher};
 use super::first_search::{Linearising, search};
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, FailureClass, Result};
 use crate::logging;
 use crate::supervisor::{ExactLock, Stretch, keep_keyboard};
 
@@ -52,9 +52,17 @@ pub fn linearise(
     }
     if let Some(all) = epochs::of(&recording)? {
         let mut tell = |found, of| watcher(Linearising::Epochs(found, of));
-        let attempts = epochs::linearise(trace, &all, (how.jobs, how.searcher), &mut tell)?;
-        let epochs = all.len();
-        return Ok(FirstFound { attempts, epochs });
+        match epochs::linearise(trace, &all, (how.jobs, how.searcher), &mut tell) {
+            Ok(attempts) => {
+                let epochs = all.len();
+                return Ok(FirstFound { attempts, epochs });
+            }
+            // An image may lie where a replay cannot be described as the recorder was: without it the order may be found.
+            Err(failure) if failure.class() == FailureClass::Divergence => {
+                tracing::info!(target: "linear", "as a whole, as an epoch is not found: {failure}");
+            }
+            Err(failure) => return Err(failure),
+        }
     }
     let attempts = search(&Stretch::whole(trace), how.jobs, watcher)?;
     Ok(FirstFound {

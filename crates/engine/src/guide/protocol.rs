@@ -140,6 +140,8 @@ pub enum Request {
     Status,
     /// Which threads are there?
     Threads,
+    /// Of each thread the flags that are certainly overwritten before it can read them.
+    DeadFlags,
     /// Registers of the thread of a slot, as bytes.
     Registers(u32),
     /// Set them. Only in a copy that will be thrown away.
@@ -348,6 +350,8 @@ pub enum Response {
     Status(ReplayStatus),
     /// Of [`Request::Threads`].
     Threads(Vec<Thread>),
+    /// Slot of each thread, and bits of its RFLAGS.
+    DeadFlags(Vec<(u32, u64)>),
     /// Of [`Request::Maps`].
     Maps(Vec<MapLine>),
     /// Of [`Request::Checksum`].

@@ -51,12 +51,13 @@ impl Task {
         }
     }
 
-    /// Of its description: flags that the thread cannot read before they are overwritten become zeros, as where translated code stops.
-    pub fn settle_flags(&self, state: &mut TaskState) {
-        let pc = GuestAddr(state.registers.rip);
+    /// The flags that are certainly overwritten before the thread can read them. Not every stop leaves the same ones.
+    #[must_use]
+    pub fn dead_flags(&self) -> u64 {
+        let pc = GuestAddr(self.ctx.rip);
         let mut memory = self.machine().memory();
         let dead = memory.with_code(false, |_, code| dead_flags_at(code, pc));
-        state.registers.rflags &= !dead.unwrap_or_default();
+        dead.unwrap_or_default()
     }
 
     /// A part of the checksum of a process: which thread it is, and its registers.

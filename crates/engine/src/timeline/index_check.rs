@@ -2,6 +2,7 @@
 //! must describe itself as the image does, and from there to the end both must come to the same. Must never leave out a
 //! field on which a later event depends.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use relive_trace::{ImageHead, ImageReader, ImageSet, TapeId, Trace, images_of};
@@ -116,7 +117,8 @@ pub(super) fn compare_here(
         let tape = thread.tape.as_ref().map(|t| trace.tape_at(id, &t.mark));
         tape.is_none_or(|tape| tape.is_ok_and(|mut tape| tape.outline().is_ok_and(|e| e.is_none())))
     };
-    match difference(&image, &replayed, &at_end) {
+    let dead = host.dead_flags()?;
+    match difference(&image, &replayed, &dead, &at_end) {
         None => Ok(replayed.sum),
         Some(what) if image.sum != replayed.sum => {
             let page = other_page(folder, head, host)?;
@@ -154,6 +156,7 @@ fn other_page(folder: &Path, head: &ImageHead, host: &mut ReplayProcess) -> Resu
 fn difference(
     image: &SessionState,
     replayed: &SessionState,
+    dead: &BTreeMap<u32, u64>,
     at_end: &dyn Fn(&ThreadState) -> bool,
 ) -> Option<String> {
     let (a, b) = (image, replayed);
@@ -181,10 +184,13 @@ fn difference(
             // A call that never returned: it has no turn any more.
             task.parked = y.task.parked;
         }
-        // A component with its initial value is an unused one, once the thread has left translated code.
+        // A component with its initial value is an unused one, once the thread has left translated code. Flags that no code reads
+        // any more are as the last stop left them.
         let mut replayed = y.task.clone();
+        let dead = dead.get(&y.task.slot).copied().unwrap_or_default();
         for state in [&mut task, &mut replayed] {
             state.registers.extended.settle();
+            state.registers.rflags &= !dead;
         }
         found.push(differs("thread", &task, &replayed));
         let mark = |t: &ThreadState| t.tape.as_ref().map(|tape| tape.mark);

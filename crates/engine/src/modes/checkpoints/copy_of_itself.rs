@@ -321,12 +321,7 @@ fn describe(task: &Task, plan: &CopyPlan) -> Result<Prologue> {
                 state.parked = true;
             }
             RestingPlace::Start => (state.steps, state.exact) = (0, true),
-            RestingPlace::Switch(steps) => (state.steps, state.exact) = (steps, true),
-            RestingPlace::Instruction(steps) => {
-                // Where no position has a name it has not come out of translated code by a stop, as a replay does.
-                if !other.exact {
-                    other.settle_flags(state);
-                }
+            RestingPlace::Switch(steps) | RestingPlace::Instruction(steps) => {
                 (state.steps, state.exact) = (steps, true);
             }
             RestingPlace::BeforeCall => before_call(state),

@@ -75,8 +75,11 @@ impl EpochEnd {
                 ..thread.task.clone()
             };
             // A component with its initial value is an unused one, once the thread has left translated code.
+            // And flags that no code reads any more are as the last stop left them.
+            let dead = task.dead_flags();
             for state in [&mut now, &mut wanted] {
                 state.registers.extended.settle();
+                state.registers.rflags &= !dead;
             }
             let order = thread
                 .tape

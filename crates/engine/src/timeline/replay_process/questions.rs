@@ -7,6 +7,7 @@ use crate::guide::protocol::{MapLine, Past, ReplayStatus, Request, Response, Thr
 use crate::guide::register_set::Registers;
 use crate::memory::page_list::PageRange;
 use crate::proc_stat;
+use std::collections::BTreeMap;
 
 /// The state of a process, and the parts of its memory that belong to it.
 pub(in crate::timeline) type ImageParts = (Vec<u8>, Vec<PageRange>);
@@ -52,6 +53,17 @@ impl ReplayProcess {
     pub fn threads(&mut self) -> Result<Vec<Thread>> {
         match self.ask(&Request::Threads)? {
             Response::Threads(t) => Ok(t),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// By the slots of the threads: bits of RFLAGS that are certainly overwritten before the thread can read them.
+    ///
+    /// # Errors
+    /// The process is gone.
+    pub fn dead_flags(&mut self) -> Result<BTreeMap<u32, u64>> {
+        match self.ask(&Request::DeadFlags)? {
+            Response::DeadFlags(all) => Ok(all.into_iter().collect()),
             other => Err(unexpected(&other)),
         }
     }

@@ -115,6 +115,7 @@ fn answer(
         Request::Status => Response::Status(driver.status()),
         Request::Past(slot) => Response::Past(driver.past(slot)),
         Request::Threads => Response::Threads(driver.threads()),
+        Request::DeadFlags => Response::DeadFlags(driver.dead_flags()),
         Request::Registers(slot) => match driver.registers(slot) {
             Some(r) => return Ok((Response::Done, r.to_bytes())),
             None => Response::Absent,

@@ -14,6 +14,12 @@ impl Driver {
         all
     }
 
+    /// See [`Request::DeadFlags`](crate::guide::protocol::Request::DeadFlags).
+    pub fn dead_flags(&self) -> Vec<(u32, u64)> {
+        let tasks = self.tasks();
+        tasks.map(|task| (task.slot, task.dead_flags())).collect()
+    }
+
     /// Registers of a thread.
     pub fn registers(&self, slot: u32) -> Option<Registers> {
         let task = self.tasks().find(|t| t.slot == slot)?;
