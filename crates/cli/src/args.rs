@@ -16,7 +16,7 @@ use std::os::unix::ffi::OsStrExt;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 
-pub use exploring::{EpochArgs, ExploreArgs};
+pub use exploring::{EpochArgs, EpochsArgs, ExploreArgs};
 pub use flip::FlipArg;
 use guest::Guest;
 pub use recording::{AttemptArgs, HuntArgs, RecordArgs, RecordMode, RunArgs};
@@ -122,6 +122,9 @@ pub enum Command {
     /// The search for the order of one epoch, as a process of its own
     #[command(hide = true)]
     Epoch(EpochArgs),
+    /// The search for the order of all epochs of a recording that runs
+    #[command(hide = true)]
+    Epochs(EpochsArgs),
 }
 
 impl Command {

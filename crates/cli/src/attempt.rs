@@ -64,6 +64,7 @@ pub fn execute(args: &AttemptArgs) -> Result<EndStatus, Failure> {
         sites: &args.sites,
         flight: None,
         images: None,
+        epochs: None,
         flips: (args.flipped_process, &flips),
     })?;
     let (code, signal) = match recording.status {

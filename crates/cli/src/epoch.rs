@@ -1,21 +1,33 @@
 //! The search for the order of one epoch of a recording, in a process of its own: it supervises replays, as several do at the
-//! same time. Its answer is a line of JSON on standard output; failures of Relive go to standard error, as anywhere.
+//! same time. Its answer is a line of JSON on standard output. And the search for all of them while their recording runs: its
+//! standard input is the recorder's stream. Failures of Relive go to standard error, as anywhere.
 
+use std::io::{Write, stdin};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Command;
 
 use relive_engine::Failure;
-use relive_engine::explore::search_epoch;
-use relive_engine::supervisor::EndStatus;
+use relive_engine::explore::{self, Epoch, FirstReplay, search_epoch};
+use relive_engine::supervisor::{EndStatus, FinderEnd, FinderNews};
 
-use crate::args::EpochArgs;
-use crate::output;
+use crate::args::{EpochArgs, EpochsArgs};
+use crate::{output, traces};
 
-/// The command of such a process.
-pub fn command(trace: &Path, number: usize) -> Command {
+/// The command of a process that searches an epoch.
+pub fn command(trace: &Path, epoch: Epoch) -> Command {
     let mut command = Command::new("/proc/self/exe");
     command.arg("epoch").arg("--trace").arg(trace);
-    command.arg("--number").arg(number.to_string());
+    command.arg(format!("--epoch={}", epoch.to_text()));
+    command
+}
+
+/// The command of a process that searches those of a recording that runs, so many at a time.
+pub fn finder(trace: &Path, jobs: usize) -> Command {
+    let mut command = Command::new("/proc/self/exe");
+    command.arg("epochs").arg("--trace").arg(trace);
+    command.arg("--jobs").arg(jobs.to_string());
     command
 }
 
@@ -24,7 +36,49 @@ pub fn command(trace: &Path, number: usize) -> Command {
 /// # Errors
 /// There is no such epoch.
 pub fn execute(args: &EpochArgs) -> Result<EndStatus, Failure> {
-    let answer = search_epoch(&args.trace, args.number)?;
+    let epoch = Epoch::from_text(&args.epoch);
+    let epoch = epoch.ok_or_else(|| Failure::setup("--epoch names none"))?;
+    let answer = search_epoch(&args.trace, epoch)?;
     let line = serde_json::to_string(&answer).map_err(Failure::internal)?;
     output::print(|out| Ok(writeln!(out, "{line}")?))
+}
+
+/// Searches while the recording runs, and what is left behind its end.
+///
+/// # Errors
+/// There is no recorder.
+pub fn find(args: &EpochsArgs) -> Result<EndStatus, Failure> {
+    let own = stdin().as_fd().try_clone_to_owned();
+    let mut recorder = UnixStream::from(own.map_err(Failure::setup)?);
+    let trace = &args.trace;
+    let how = FirstReplay {
+        jobs: args.jobs,
+        searcher: &|epoch| command(trace, epoch),
+    };
+    explore::follow(trace, &how, &recorder)?;
+    // From here on nobody but this process works for the keyboard.
+    for signal in [libc::SIGINT, libc::SIGQUIT] {
+        // SAFETY: the default action.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
+    let end = match traces::find_order(trace) {
+        Ok(found) => FinderEnd {
+            epochs: found.epochs,
+            attempts: found.attempts,
+            failed: None,
+        },
+        Err(failure) => FinderEnd {
+            epochs: 0,
+            attempts: 0,
+            failed: Some((failure.class() as u32, failure.text().to_owned())),
+        },
+    };
+    let news = FinderNews {
+        end: Some(end),
+        ..FinderNews::default()
+    };
+    let mut line = serde_json::to_vec(&news).map_err(Failure::internal)?;
+    line.push(b'\n');
+    recorder.write_all(&line).map_err(Failure::setup)?;
+    Ok(EndStatus::Code(0))
 }

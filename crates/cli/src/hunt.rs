@@ -69,9 +69,9 @@ enum End {
 /// # Errors
 /// Any failure of Relive.
 pub fn execute(args: &HuntArgs) -> Result<EndStatus, Failure> {
-    if args.mode == RecordMode::Coherence {
+    if !matches!(args.mode, RecordMode::Serial | RecordMode::Sketch) {
         return Err(Failure::unsupported(
-            "a hunt with all accesses to memory in order: hunt with --mode sketch, or without --mode",
+            "a hunt whose recordings are exact, of threads at the same time: hunt with --mode sketch, or without --mode",
         ));
     }
     supervisor::find_program(args.guest.program(), args.guest.args())?;

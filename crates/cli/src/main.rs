@@ -130,5 +130,6 @@ fn execute(command: &Command) -> Result<EndStatus, Failure> {
         Command::Travel(args) => travel::execute(args),
         Command::Attempt(args) => attempt::execute(args),
         Command::Epoch(args) => epoch::execute(args),
+        Command::Epochs(args) => epoch::find(args),
     }
 }

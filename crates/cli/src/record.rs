@@ -1,25 +1,31 @@
 //! `relive record`.
 
-use relive_engine::Failure;
+use std::path::Path;
 use std::time::Duration;
+
+use relive_engine::Failure;
 
 use relive_engine::explore;
 use relive_engine::supervisor::{
-    self, EndStatus, FlightPart, FlightPlan, FlightWindow, KeptFlight, LiveImages, LiveIndexed,
-    RecordOptions,
+    self, EndStatus, EpochPlan, FinderEnd, FlightPart, FlightPlan, FlightWindow, KeptFlight,
+    LiveImages, LiveIndexed, RecordOptions, Recording,
 };
 use relive_sched::Seed;
 use relive_trace::ImageSet;
 
 use crate::args::{RecordArgs, RecordMode};
 use crate::format::{self, count, duration, size};
-use crate::keep;
 use crate::output::{complain, tell};
 use crate::place::Place;
 use crate::stats::Stats;
+use crate::{epoch, keep, traces};
 
 /// Time between two session images, at least, by default.
 const EVERY: Duration = Duration::from_secs(1);
+/// The same at first, by which it grows, where each epoch between two is run again meanwhile (DoublePlay, section 4.1).
+const EPOCH: Duration = Duration::from_millis(50);
+/// When so many epochs could be run again for each that is, the program waits.
+const WAITING: usize = 8;
 /// The past that a flight recording keeps, by default.
 const WINDOW: Duration = Duration::from_secs(30);
 /// Bytes of all of them, about.
@@ -31,12 +37,19 @@ fn refuse_together(args: &RecordArgs) -> Result<(), Failure> {
         RecordMode::Serial => return Ok(()),
         RecordMode::Sketch => "sketch",
         RecordMode::Coherence => "coherence",
+        RecordMode::Uniparallel => "uniparallel",
     };
     let refused = |what: &str, option: &str| {
         Err(Failure::unsupported(format!(
             "{what} whose threads run at the same time: leave out --mode {mode}, or {option}"
         )))
     };
+    if args.flight.is_some() && args.mode == RecordMode::Uniparallel {
+        return refused(
+            "epochs that are run again meanwhile, in the last part of a recording,",
+            "--flight",
+        );
+    }
     if args.flight.is_some() && args.chaos.is_some() {
         return refused("pauses, in the last part of a recording,", "--chaos");
     }
@@ -56,6 +69,10 @@ fn refuse_together(args: &RecordArgs) -> Result<(), Failure> {
 pub fn execute(args: &RecordArgs) -> Result<EndStatus, Failure> {
     let guest = &args.guest;
     refuse_together(args)?;
+    if args.jobs.is_some() && args.mode != RecordMode::Uniparallel {
+        return Err(Failure::setup("--jobs is for --mode uniparallel alone"));
+    }
+    let jobs = args.jobs.map_or_else(half_of_cores, |jobs| jobs as usize);
     // A mistyped name must not leave an empty recording behind.
     supervisor::find_program(guest.program(), guest.args())?;
     let place = match &args.output {
@@ -80,6 +97,7 @@ pub fn execute(args: &RecordArgs) -> Result<EndStatus, Failure> {
     if flight.is_some() {
         keep::clear(&work);
     }
+    let finder = |trace: &Path| epoch::finder(trace, jobs);
     let options = RecordOptions {
         program: guest.program(),
         args: guest.args(),
@@ -96,16 +114,24 @@ pub fn execute(args: &RecordArgs) -> Result<EndStatus, Failure> {
         promotes: !args.no_promoted,
         sites: &[],
         flight,
-        images: args.index.map(|every| images(every, args.mode)),
+        images: match (args.index, args.mode) {
+            (None, RecordMode::Uniparallel) => Some(images(None, args.mode)),
+            (index, _) => index.map(|every| images(every, args.mode)),
+        },
+        epochs: (args.mode == RecordMode::Uniparallel).then_some(EpochPlan {
+            finder: &finder,
+            most: (WAITING * jobs) as u32,
+        }),
         flips: (0, &[]),
     };
     match supervisor::record(&options) {
-        Ok(recording) => {
+        Ok(mut recording) => {
             recording.remarks.iter().for_each(|remark| complain(remark));
             if let (Some(how), Some(totals)) = (args.stats.stats, &recording.totals) {
                 Stats::new(totals, Some(&recording.summary)).tell(how);
             }
             match &recording.indexed {
+                Some(Ok(_)) if recording.finder.is_some() => {}
                 Some(Ok(made)) => tell(&index_text(made, args.mode)),
                 Some(Err(failure)) => complain(&format!("no index was made: {failure}")),
                 None => {}
@@ -134,8 +160,9 @@ pub fn execute(args: &RecordArgs) -> Result<EndStatus, Failure> {
             } else {
                 format!("replay {}", place.name())
             };
+            let exact = find_rest(&mut recording);
             tell(&format!(
-                "recorded as {} ({}); next: relive {next}",
+                "recorded as {} ({}){exact}; next: relive {next}",
                 place.name(),
                 format::status(recording.status)
             ));
@@ -146,6 +173,41 @@ pub fn execute(args: &RecordArgs) -> Result<EndStatus, Failure> {
             Err(failure)
         }
     }
+}
+
+fn half_of_cores() -> usize {
+    (traces::jobs(None) / 2).max(1)
+}
+
+/// Waits until the order of all threads is found, if it is searched, and says how exact the recording is.
+fn find_rest(recording: &mut Recording) -> String {
+    let Some(finder) = recording.finder.take() else {
+        return String::new();
+    };
+    match finder.finish() {
+        Ok(end) => exact_text(&end, recording.held),
+        Err(failure) => {
+            complain(&format!(
+                "the order of its threads is not found, and the first replay searches on: {failure}"
+            ));
+            ", a sketch".to_owned()
+        }
+    }
+}
+
+fn exact_text(end: &FinderEnd, held: Duration) -> String {
+    let attempts = match end.attempts as usize == end.epochs {
+        true => String::new(),
+        false => format!(", {}", count(end.attempts.into(), "attempt")),
+    };
+    let held = match held {
+        Duration::ZERO => String::new(),
+        held => format!("; the program waited {} for that", duration(held)),
+    };
+    format!(
+        ", exact by {}{attempts}{held}",
+        count(end.epochs as u64, "epoch")
+    )
 }
 
 fn kept_text(kept: &KeptFlight, status: EndStatus) -> String {
@@ -166,12 +228,14 @@ fn images(every: Option<Duration>, mode: RecordMode) -> LiveImages {
     match mode {
         RecordMode::Serial => LiveImages {
             every,
+            grows: None,
             most: MOST,
             set: ImageSet::Index,
             alone: supervisor::is_alone,
         },
-        RecordMode::Sketch | RecordMode::Coherence => LiveImages {
+        RecordMode::Sketch | RecordMode::Coherence | RecordMode::Uniparallel => LiveImages {
             every,
+            grows: (mode == RecordMode::Uniparallel).then_some(EPOCH.min(every)),
             most: MOST,
             set: ImageSet::Epochs,
             alone: explore::has_epochs,

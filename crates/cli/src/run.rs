@@ -33,6 +33,7 @@ fn attachable(args: &RunArgs) -> RecordArgs {
         no_promoted: false,
         chaos: None,
         index: None,
+        jobs: None,
         flight: Some(Some(FlightWindow::Nothing)),
         keep: false,
         keep_on: None,

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use relive_engine::Failure;
-use relive_engine::explore::{self, FirstReplay, Linearising};
+use relive_engine::explore::{self, FirstFound, FirstReplay, Linearising};
 use relive_engine::timeline::{Timeline, Uninterrupted, crashes, processes};
 use relive_gdb::At;
 use relive_kabi::signal_name;
@@ -65,21 +65,7 @@ pub fn open_recorded(name: Option<&Path>) -> Result<Trace, Failure> {
 
 /// Finds the order in which the threads of a sketch ran, before its first replay.
 fn linearise(trace: &Path) -> Result<(), Failure> {
-    const WHAT: &str = "the order of the threads: attempt";
-    let progress = progress::spinner(WHAT, explore::ATTEMPTS.into());
-    let how = FirstReplay {
-        jobs: jobs(None),
-        searcher: &|number| epoch::command(trace, number),
-    };
-    let found = explore::linearise(trace, &how, &mut |progressed| match progressed {
-        Linearising::Attempt(n) => progress.set_position(n.into()),
-        Linearising::Epochs(found, all) => progress::epochs(&progress, found, all),
-        Linearising::Waits => output::tell(
-            "another process is finding the order of the threads of this recording: waiting for it",
-        ),
-    });
-    progress.finish_and_clear();
-    let found = found?;
+    let found = find_order(trace)?;
     let epochs = match found.epochs {
         1 => String::new(),
         n => format!("{}, ", format::count(n as u64, "epoch")),
@@ -92,6 +78,28 @@ fn linearise(trace: &Path) -> Result<(), Failure> {
         "the order of the threads is found ({how}) and kept"
     ));
     Ok(())
+}
+
+/// The same, without telling of it in the end.
+///
+/// # Errors
+/// It is not found.
+pub fn find_order(trace: &Path) -> Result<FirstFound, Failure> {
+    const WHAT: &str = "the order of the threads: attempt";
+    let progress = progress::spinner(WHAT, explore::ATTEMPTS.into());
+    let how = FirstReplay {
+        jobs: jobs(None),
+        searcher: &|epoch| epoch::command(trace, epoch),
+    };
+    let found = explore::linearise(trace, &how, &mut |progressed| match progressed {
+        Linearising::Attempt(n) => progress.set_position(n.into()),
+        Linearising::Epochs(found, all) => progress::epochs(&progress, found, all),
+        Linearising::Waits => output::tell(
+            "another process is finding the order of the threads of this recording: waiting for it",
+        ),
+    });
+    progress.finish_and_clear();
+    found
 }
 
 /// Reports that a timeline was to go beyond the last event: it is at the end then.

@@ -2,7 +2,8 @@
 //! writes itself into a ring, as a session image. Here is what the two agree on. The supervisor must never take an image
 //! that has not come as a whole.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use relive_host::{addr, sys};
 use relive_trace::{ImageHead, ImageWriter, IndexWriter, TapeId};
@@ -97,6 +98,10 @@ pub struct Checkpoints {
     suspended: AtomicU32,
     /// How often copies of files have been set aside.
     files: AtomicU32,
+    /// A process waits where it has made a checkpoint.
+    hold: AtomicU32,
+    /// Microseconds for which processes have waited so.
+    held: AtomicU64,
 }
 
 /// The operation of prctl(2) by which a recorded program asks to keep what there is of a flight recording. No kernel has
@@ -212,6 +217,33 @@ impl Checkpoints {
     #[must_use]
     pub fn are_on(&self) -> bool {
         self.on.load(Ordering::Acquire) != 0
+    }
+
+    /// From now on a process waits where it has made a checkpoint, or no longer.
+    pub fn hold(&self, on: bool) {
+        if self.hold.swap(on.into(), Ordering::AcqRel) != 0 && !on {
+            sys::futex_wake(&self.hold, i32::MAX as u32);
+        }
+    }
+
+    /// Waits as long as processes are to, and there is a supervisor who could say that they are not.
+    pub fn await_release(&self, shm: &Shm) {
+        if self.hold.load(Ordering::Acquire) == 0 {
+            return;
+        }
+        let began = Instant::now();
+        while self.hold.load(Ordering::Acquire) != 0 && shm.need_supervisor().is_ok() {
+            sys::futex_wait(&self.hold, 1, Some(100));
+        }
+        let held = began.elapsed().as_micros();
+        let held = u64::try_from(held).unwrap_or(u64::MAX);
+        self.held.fetch_add(held, Ordering::Relaxed);
+    }
+
+    /// For how long processes have waited so.
+    #[must_use]
+    pub fn were_held(&self) -> Duration {
+        Duration::from_micros(self.held.load(Ordering::Relaxed))
     }
 
     /// A checkpoint is wanted of each process.

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use relive_host::cpu;
 use relive_host::layout::FS_END;
-use relive_trace::{BeginProcess, ImageReader, ImageSet, TapeId, TapeMark};
+use relive_trace::{BeginProcess, ImageReader, ImageSet, TapeId, TapeMark, Trace};
 use serde::{Deserialize, Serialize};
 
 use crate::encoding;
@@ -22,7 +22,7 @@ use crate::trap_flag::TF;
 
 /// The form of this state. It changes with every change of a field, here or in a description: images
 /// of other forms are of no use.
-pub const LAYOUT: u32 = 2;
+pub const LAYOUT: u32 = 3;
 
 /// The state of a recorded process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -153,6 +153,20 @@ impl SessionState {
         };
         let schedule = self.schedule.map(|mark| (TapeId::schedule(process), mark));
         self.threads.iter().filter_map(of).chain(schedule).collect()
+    }
+
+    /// A thread or a schedule that has not logged anything in this recording has no tape.
+    pub fn settle(&mut self, trace: &Trace) {
+        let has = |id: TapeId| trace.tapes().iter().any(|tape| tape.id == id);
+        let process = self.process.index;
+        if !has(TapeId::schedule(process)) {
+            self.schedule = None;
+        }
+        for thread in &mut self.threads {
+            if !has(TapeId::new(process, thread.task.index)) {
+                thread.tape = None;
+            }
+        }
     }
 
     /// The beginning of an excerpt with this process.

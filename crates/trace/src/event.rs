@@ -181,6 +181,22 @@ pub enum Kind<'a> {
     },
 }
 
+impl Kind<'_> {
+    /// Whether it is an event of the thread, and not told of one that follows or of the time between two.
+    #[must_use]
+    pub fn is_event(&self) -> bool {
+        let notes = matches!(
+            self,
+            Self::Moment { .. } | Self::Edge { .. } | Self::Mark { .. } | Self::Behind { .. }
+        );
+        !notes
+            && !matches!(
+                self,
+                Self::Readings { full: false, .. } | Self::Checksum { .. }
+            )
+    }
+}
+
 /// How a thread was created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Start {

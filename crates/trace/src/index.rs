@@ -1,5 +1,6 @@
-//! The folders of a trace with session images, each made as a whole: `index` lies beside the recording and
-//! only repeats it, with `begin` an excerpt begins, and `epochs` lies beside a sketch until its first replay. Making them must never change the recording.
+//! The folders of a trace with session images: `index` lies beside the recording and only repeats it, with `begin` an excerpt begins,
+//! and `epochs` lies beside a sketch until its first replay. The first two are made as a whole; images between epochs are there one by one,
+//! as they are made. Making them must never change the recording.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
@@ -40,13 +41,18 @@ impl ImageSet {
         })
     }
 
-    /// The same while it is made.
+    /// The same while images are made.
     fn unfinished(self, trace: &Path) -> PathBuf {
         trace.join(match self {
             Self::Index => UNFINISHED_INDEX,
             Self::Begin => ".begin",
-            Self::Epochs => ".epochs",
+            Self::Epochs => "epochs",
         })
+    }
+
+    /// Whether readers see its images while more of them are made.
+    fn grows(self) -> bool {
+        self == Self::Epochs
     }
 
     /// Removes the folder. Whether there was one.
@@ -217,6 +223,15 @@ impl IndexWriter {
         std::fs::remove_dir_all(&self.folder).map_err(failed)
     }
 
+    /// Leaves an image out, which was finished. Its pages stay.
+    ///
+    /// # Errors
+    /// It cannot be removed.
+    pub fn leave_out(&self, process: u32, work: u64) -> Result<()> {
+        let path = self.folder.join(image_name(process, work));
+        std::fs::remove_file(&path).map_err(|error| Error::write(&path, error))
+    }
+
     /// Puts the index in the place of an older one.
     ///
     /// # Errors
@@ -224,6 +239,9 @@ impl IndexWriter {
     pub fn finish(mut self) -> Result<u64> {
         self.pages.flush()?;
         let length = self.length();
+        if self.set.grows() {
+            return Ok(length);
+        }
         self.set.remove(&self.trace)?;
         let failed = |error| Error::write(&self.folder, error);
         std::fs::rename(&self.folder, self.set.folder(&self.trace)).map_err(failed)?;
@@ -274,8 +292,15 @@ impl ImageWriter {
         index.pages.flush()?;
         self.image.memory = self.sum.value();
         let name = image_name(self.image.head.process, self.image.head.work);
-        index.images += self.image.write(&index.folder.join(name))?;
-        Ok(())
+        let path = index.folder.join(&name);
+        if !index.set.grows() {
+            index.images += self.image.write(&path)?;
+            return Ok(());
+        }
+        // As a whole, for those who look.
+        let new = index.folder.join(format!("{name}.new"));
+        index.images += self.image.write(&new)?;
+        std::fs::rename(&new, &path).map_err(|error| Error::write(&path, error))
     }
 }
 
@@ -295,7 +320,7 @@ impl ImageReader {
         let folder = set.folder(trace);
         let path = folder.join(image_name(process, work));
         let image = SessionImage::read(&path)?;
-        let pages = PageReader::open(&folder.join(PAGES))?;
+        let pages = PageReader::open(&folder.join(PAGES), set.grows())?;
         let fits = (image.head.process, image.head.work) == (process, work);
         if !fits || image.id != pages.id {
             return Err(Error::Damaged {
@@ -445,7 +470,8 @@ mod tests {
         let all = read(base.path(), 9).unwrap();
         let bytes: usize = all.iter().map(|(_, bytes)| bytes.len()).sum();
         assert_eq!(bytes, 99 * PAGE);
-        let pages = PageReader::open(&ImageSet::Index.folder(base.path()).join(PAGES)).unwrap();
+        let pages =
+            PageReader::open(&ImageSet::Index.folder(base.path()).join(PAGES), false).unwrap();
         let blocks = std::fs::metadata(ImageSet::Index.folder(base.path()).join(PAGES)).unwrap();
         assert!(blocks.len() < 100 * PAGE as u64 && pages.id != 0);
         assert!(

@@ -32,6 +32,7 @@ mod event;
 mod excerpt;
 mod file_id;
 mod files;
+mod growing;
 mod image;
 mod index;
 mod input;
@@ -63,6 +64,7 @@ pub use event::{Args, Ending, Event, Kind, Origin, Signal, Start, Syscall, TapeI
 pub use excerpt::{BeginProcess, BeginTape, Excerpt};
 pub use file_id::FileId;
 pub use files::{FileStore, KeptPart};
+pub use growing::GrowingTapes;
 pub use image::{Image, MapKind, MapOp, StreamFd};
 pub use index::{
     ImageReader, ImageSet, ImageWriter, IndexWriter, UNFINISHED_INDEX, become_images, image_name,

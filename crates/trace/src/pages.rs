@@ -124,8 +124,8 @@ pub(crate) struct PageReader {
 }
 
 impl PageReader {
-    /// Opens a file and finds its blocks.
-    pub(crate) fn open(path: &Path) -> Result<Self> {
+    /// Opens a file and finds its blocks. One that `grows` may have a part of a block at its end.
+    pub(crate) fn open(path: &Path, grows: bool) -> Result<Self> {
         let failed = |error| Error::read(path, error);
         let damaged = |what| Error::Damaged {
             path: path.to_owned(),
@@ -145,7 +145,7 @@ impl PageReader {
         let (mut blocks, mut offset, mut first) = (Vec::new(), HEAD, 0);
         while offset < length {
             if length - offset < HEAD {
-                return Err(damaged("it is cut off"));
+                break;
             }
             file.read_exact_at(&mut head, offset).map_err(failed)?;
             let lengths = word(&head, 0);
@@ -153,6 +153,9 @@ impl PageReader {
             let raw = u64::from(count) * PAGE as u64;
             if count == 0 || count as usize > BLOCK || stored == 0 || u64::from(stored) > raw {
                 return Err(damaged("a block of an impossible length"));
+            }
+            if grows && offset + HEAD + u64::from(stored) > length {
+                break;
             }
             blocks.push(Block {
                 first,
@@ -164,7 +167,7 @@ impl PageReader {
             offset += HEAD + u64::from(stored);
             first += u64::from(count);
         }
-        if offset != length {
+        if offset != length && !grows {
             return Err(damaged("it is cut off"));
         }
         Ok(Self {

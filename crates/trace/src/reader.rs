@@ -109,11 +109,8 @@ impl Trace {
     fn open_tapes(directory: &Path, tapes: &Path, manifest: Manifest) -> Result<Self> {
         let path = tapes.join(TAPES);
         let file = open_regular(&path)?;
-        let length = file
-            .metadata()
-            .map_err(|error| Error::read(&path, error))?
-            .len();
-        let mut scan = scan(&file, &path, length)?;
+        let mut scan = Scan::default();
+        let length = scan.go_on(&file, &path)?;
         let bases = manifest
             .excerpt
             .as_ref()
@@ -313,47 +310,54 @@ fn info(id: TapeId, chunks: &[Chunk]) -> TapeInfo {
     }
 }
 
-struct Scan {
-    index: BTreeMap<TapeId, Vec<Chunk>>,
+/// The heads of the chunks up to an offset.
+#[derive(Default)]
+pub(crate) struct Scan {
+    pub(crate) index: BTreeMap<TapeId, Vec<Chunk>>,
+    offset: u64,
     torn: bool,
 }
 
-/// Reads all headers in one pass.
-fn scan(file: &File, path: &Path, length: u64) -> Result<Scan> {
-    let mut index: BTreeMap<TapeId, Vec<Chunk>> = BTreeMap::new();
-    let mut offset = 0;
-    while offset < length {
-        let damaged = |what| Error::Chunk {
-            path: path.to_owned(),
-            offset,
-            what,
-        };
-        if length - offset < HEADER_LEN as u64 {
-            return Ok(Scan { index, torn: true });
-        }
-        let mut bytes = [0; HEADER_LEN];
-        file.read_exact_at(&mut bytes, offset)
-            .map_err(|error| Error::read(path, error))?;
-        let header = match Header::from_bytes(&bytes) {
-            Ok(header) => header,
-            // A crash of the whole machine can leave a length without the data.
-            Err(_) if zeros_to_the_end(file, path, offset, length)? => {
-                return Ok(Scan { index, torn: true });
+impl Scan {
+    /// Reads all further heads, in one pass.
+    pub(crate) fn go_on(&mut self, file: &File, path: &Path) -> Result<u64> {
+        let length = file.metadata().map_err(|error| Error::read(path, error))?;
+        let length = length.len();
+        self.torn = false;
+        while self.offset < length {
+            let offset = self.offset;
+            let damaged = |what| Error::Chunk {
+                path: path.to_owned(),
+                offset,
+                what,
+            };
+            self.torn = true;
+            if length - offset < HEADER_LEN as u64 {
+                break;
             }
-            Err(what) => return Err(damaged(what)),
-        };
-        let end = offset + HEADER_LEN as u64 + u64::from(header.stored_len);
-        if end > length {
-            return Ok(Scan { index, torn: true });
+            let mut bytes = [0; HEADER_LEN];
+            file.read_exact_at(&mut bytes, offset)
+                .map_err(|error| Error::read(path, error))?;
+            let header = match Header::from_bytes(&bytes) {
+                Ok(header) => header,
+                // A crash of the whole machine can leave a length without the data.
+                Err(_) if zeros_to_the_end(file, path, offset, length)? => break,
+                Err(what) => return Err(damaged(what)),
+            };
+            let end = offset + HEADER_LEN as u64 + u64::from(header.stored_len);
+            if end > length {
+                break;
+            }
+            let chunks = self.index.entry(header.tape).or_default();
+            if header.sequence != chunks.len() as u64 {
+                return Err(damaged("a chunk is missing before it, or there twice"));
+            }
+            chunks.push(Chunk { offset, header });
+            self.offset = end;
+            self.torn = false;
         }
-        let chunks = index.entry(header.tape).or_default();
-        if header.sequence != chunks.len() as u64 {
-            return Err(damaged("a chunk is missing before it, or there twice"));
-        }
-        chunks.push(Chunk { offset, header });
-        offset = end;
+        Ok(length)
     }
-    Ok(Scan { index, torn: false })
 }
 
 fn zeros_to_the_end(file: &File, path: &Path, mut offset: u64, length: u64) -> Result<bool> {

@@ -49,5 +49,14 @@ pub struct EpochArgs {
     #[arg(long)]
     pub trace: PathBuf,
     #[arg(long)]
-    pub number: usize,
+    pub epoch: String,
+}
+
+// Arguments of the hidden `epochs`.
+#[derive(Debug, Args)]
+pub struct EpochsArgs {
+    #[arg(long)]
+    pub trace: PathBuf,
+    #[arg(long)]
+    pub jobs: usize,
 }

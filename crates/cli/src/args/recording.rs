@@ -23,6 +23,8 @@ pub enum RecordMode {
     Sketch,
     /// On all cores, all accesses to shared memory in order: every replay is exact
     Coherence,
+    /// On all cores; meanwhile spare cores run each epoch again, one thread at a time, until it ends the same: every replay is exact
+    Uniparallel,
 }
 
 impl RecordMode {
@@ -30,7 +32,8 @@ impl RecordMode {
     pub fn recorder(self) -> Recorder {
         match self {
             Self::Serial => Recorder::Serial,
-            Self::Sketch => Recorder::Sketch,
+            // The order that is found goes beside it.
+            Self::Sketch | Self::Uniparallel => Recorder::Sketch,
             Self::Coherence => Recorder::Coherence,
         }
     }
@@ -56,6 +59,9 @@ pub struct RecordArgs {
     /// `relive index`, and the first replay of threads on all cores goes by epochs [default: 1s; 0: one after the other]
     #[arg(long, value_name = "T", num_args = 0..=1, require_equals = true, value_parser = duration)]
     pub index: Option<Option<Duration>>,
+    /// With --mode uniparallel: find the order of so many epochs at the same time [default: half of the cores]
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub jobs: Option<u32>,
     /// Keep the last part of the run only, T or more, or SIZE of events or less [default: 30s], and that only if the
     /// program ends badly (by a signal, or with a status other than 0) or somebody asks for it
     #[arg(long, value_name = "T|SIZE", num_args = 0..=1, require_equals = true, value_parser = window, conflicts_with = "index")]

@@ -1,8 +1,6 @@
 //! The states in the session images between the epochs of a recording. Must never believe one: the epoch before it is compared with it.
 
-use std::path::Path;
-
-use relive_trace::{ImageReader, ImageSet};
+use relive_trace::{ImageReader, ImageSet, Trace};
 
 use crate::failure::{Failure, Result};
 use crate::session_state::SessionState;
@@ -11,7 +9,11 @@ use crate::session_state::SessionState;
 ///
 /// # Errors
 /// There is none, or it is damaged.
-pub fn image_state(trace: &Path, work: u64) -> Result<SessionState> {
-    let image = ImageReader::open(trace, ImageSet::Epochs, 0, work).map_err(Failure::setup)?;
-    SessionState::of(&image).map_err(|refused| refused.failure(ImageSet::Epochs))
+pub fn image_state(trace: &Trace, work: u64) -> Result<SessionState> {
+    let image = ImageReader::open(trace.directory(), ImageSet::Epochs, 0, work);
+    let image = image.map_err(Failure::setup)?;
+    let mut state =
+        SessionState::of(&image).map_err(|refused| refused.failure(ImageSet::Epochs))?;
+    state.settle(trace);
+    Ok(state)
 }

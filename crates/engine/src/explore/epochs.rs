@@ -3,27 +3,21 @@
 //! of all of them, one behind the other, are those of the recording. Must never put tapes together of which one has not come to
 //! the image at its end.
 
-use std::io::Read;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
-use relive_trace::{
-    ImageHead, ImageSet, Manifest, TapeId, Trace, become_images, exact_folder, images_of,
-};
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::process::{Signal, set_parent_process_death_signal};
-use serde::{Deserialize, Serialize};
+use relive_trace::{ImageHead, ImageSet, TapeId, Trace, exact_folder, images_of};
 
+use super::epoch_searches::{EpochAnswer, EpochSearches, Waited};
 use super::epoch_state::image_state;
 use super::exploration::{Exploration, ExploreEnd, ExploreOptions, ExploreWatcher};
 use super::first_search;
-use super::joining::JoinedTapes;
-use crate::encoding;
+use super::following::is_recorded;
+use super::joined_epochs::put_together;
 use crate::failure::{Failure, Result};
 use crate::modes::replay::epoch::Epoch;
-use crate::session_state::{LAYOUT, Refused, SessionState};
-use crate::supervisor::{ExactLock, Stretch};
+use crate::session_state::{LAYOUT, Refused};
+use crate::supervisor::{ExactLock, Stretch, remove_folder};
 use crate::timeline::at_a_time;
 
 /// Whether a recording may be replayed by epochs: it has one process, whose threads never took turns.
@@ -36,36 +30,71 @@ pub fn has_epochs(trace: &Trace, process: u32) -> Result<bool> {
     Ok(process == 0 && begins && trace.tapes().iter().all(|tape| own(tape.id)))
 }
 
-/// The epochs of a recording, in order; `None`: it has one only.
+/// The epochs of a recording, in order; `None`: it has one only. None begins behind what there is of it.
 ///
 /// # Errors
 /// Its images cannot be read.
 pub(super) fn of(trace: &Trace) -> Result<Option<Vec<Stretch>>> {
-    let folder = trace.directory();
-    let images = images_of(folder, ImageSet::Epochs).map_err(Failure::setup)?;
+    let images = images(trace)?;
     if images.is_empty() || trace.is_exact() || !has_epochs(trace, 0)? {
         return Ok(None);
     }
-    let sum = trace.sum();
-    let own = |head: &&ImageHead| (head.layout, head.tapes, head.process) == (LAYOUT, sum, 0);
-    let stretch = |begin: Option<&ImageHead>, end: Option<u64>| {
-        let begins = begin.map(|head| head.work);
-        let found = found_folder(folder).join(begins.unwrap_or(0).to_string());
-        Stretch {
-            trace: folder.to_owned(),
-            epoch: Epoch { begin: begins, end },
-            order: begin.map_or(0, |head| head.order),
-            exact: exact_folder(&found),
-            notes: found,
-        }
-    };
+    let folder = trace.directory();
     let (mut all, mut begin) = (Vec::new(), None);
-    for head in images.iter().filter(own) {
-        all.push(stretch(begin, Some(head.work)));
-        begin = Some(head);
+    for head in &images {
+        let is_there = !trace.is_cut() || is_there(trace, head)?;
+        if is_there {
+            all.push(stretch(folder, begin, Some(head.work)));
+            begin = Some(head);
+        }
     }
-    all.push(stretch(begin, None));
+    all.push(stretch(folder, begin, None));
     Ok(Some(all).filter(|all| all.len() > 1))
+}
+
+/// Whether a recording that was cut off goes as far as this image.
+fn is_there(trace: &Trace, head: &ImageHead) -> Result<bool> {
+    let end = image_state(trace, head.work)?;
+    let infos = trace.tapes();
+    let length = |id| {
+        infos
+            .iter()
+            .find(|tape| tape.id == id)
+            .map_or(0, |tape| tape.raw_bytes)
+    };
+    is_recorded(trace.directory(), &end, length)
+}
+
+/// Removes what there is of epochs: the order of the recording is found without them.
+///
+/// # Errors
+/// It cannot be removed.
+pub(super) fn forget(trace: &Path) -> Result<()> {
+    remove_folder(&found_folder(trace))?;
+    ImageSet::Epochs
+        .remove(trace)
+        .map(drop)
+        .map_err(Failure::setup)
+}
+
+/// The images between the epochs of a recording, in order.
+fn images(trace: &Trace) -> Result<Vec<ImageHead>> {
+    let mut images = images_of(trace.directory(), ImageSet::Epochs).map_err(Failure::setup)?;
+    images.retain(|head| (head.layout, head.process) == (LAYOUT, 0));
+    Ok(images)
+}
+
+/// The epoch from an image, or the beginning of a recording, to an image or its end.
+pub(super) fn stretch(folder: &Path, begin: Option<&ImageHead>, end: Option<u64>) -> Stretch {
+    let begins = begin.map(|head| head.work);
+    let found = found_folder(folder).join(begins.unwrap_or(0).to_string());
+    Stretch {
+        trace: folder.to_owned(),
+        epoch: Epoch { begin: begins, end },
+        order: begin.map_or(0, |head| head.order),
+        exact: exact_folder(&found),
+        notes: found,
+    }
 }
 
 /// How many epochs a recording has.
@@ -77,105 +106,41 @@ pub fn epochs(trace: &Trace) -> Result<usize> {
 }
 
 /// The folder with what is found of each epoch, until all is.
-fn found_folder(trace: &Path) -> PathBuf {
+pub(super) fn found_folder(trace: &Path) -> PathBuf {
     trace.join("epochs.found")
 }
 
-/// The answer of a process that has searched one epoch.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct EpochAnswer {
-    /// Attempts that it took.
-    pub attempts: u32,
-    /// Class and text of the failure, if its order was not found.
-    pub failed: Option<(u32, String)>,
-}
-
-impl EpochAnswer {
-    fn of(result: Result<u32>) -> Self {
-        match result {
-            Ok(attempts) => Self {
-                attempts,
-                failed: None,
-            },
-            Err(failure) => Self {
-                attempts: 0,
-                failed: Some((failure.class() as u32, failure.text().to_owned())),
-            },
-        }
-    }
-
-    fn result(self) -> Result<u32> {
-        match self.failed {
-            None => Ok(self.attempts),
-            Some((class, text)) => Err(Failure::of_parts(class, text)),
-        }
-    }
-}
-
-/// Searches the order of one epoch of a recording; for a process of its own, as each supervises replays.
+/// Searches the order of one epoch of a recording, which may still run; for a process of its own, as each supervises replays.
 ///
 /// # Errors
 /// There is no such epoch.
-pub fn search_epoch(trace: &Path, number: usize) -> Result<EpochAnswer> {
+pub fn search_epoch(trace: &Path, epoch: Epoch) -> Result<EpochAnswer> {
     let trace = std::path::absolute(trace).map_err(Failure::setup)?;
-    let recording = Trace::open_recorded(&trace).map_err(Failure::setup)?;
-    let all = of(&recording)?.unwrap_or_default();
-    let epoch = all.get(number);
-    let epoch = epoch.ok_or_else(|| Failure::setup("the recording has no such epoch"))?;
-    std::fs::create_dir_all(&epoch.notes).map_err(|e| cannot(&epoch.notes, &e))?;
-    Ok(EpochAnswer::of(first_search::search(epoch, 1, &mut |_| ())))
-}
-
-/// A search that runs.
-struct EpochSearch {
-    number: usize,
-    child: Child,
-}
-
-impl EpochSearch {
-    fn begin(number: usize, mut command: Command) -> Result<Self> {
-        let cannot = |e| Failure::setup(format!("cannot start a search: {e}"));
-        let command = command.stdin(Stdio::null()).stdout(Stdio::piped());
-        // SAFETY: a system call, which may be made between fork and exec.
-        let command = unsafe {
-            command.pre_exec(|| {
-                // Nobody would take its answer.
-                let death = set_parent_process_death_signal(Some(Signal::KILL));
-                death.map_err(std::io::Error::from)
-            })
-        };
-        let child = command.spawn().map_err(cannot)?;
-        Ok(Self { number, child })
-    }
-
-    /// Its answer, which comes when it ends.
-    fn answer(mut self) -> Result<u32> {
-        let mut text = String::new();
-        if let Some(out) = &mut self.child.stdout {
-            out.read_to_string(&mut text).map_err(Failure::setup)?;
-        }
-        let status = self.child.wait().map_err(Failure::setup)?;
-        match serde_json::from_str::<EpochAnswer>(&text) {
-            Ok(answer) => answer.result(),
-            Err(_) => Err(Failure::setup(format!(
-                "the search for its order ended: {status}"
-            ))),
-        }
-    }
-}
-
-/// Waits until one of the searches has an answer.
-fn next_answer(running: &mut Vec<EpochSearch>) -> Result<Option<EpochSearch>> {
-    let fds = running
-        .iter()
-        .filter_map(|search| search.child.stdout.as_ref());
-    let mut fds: Vec<PollFd<'_>> = fds.map(|out| PollFd::new(out, PollFlags::IN)).collect();
-    match poll(&mut fds, None) {
-        Err(rustix::io::Errno::INTR) => return Ok(None),
-        polled => polled.map_err(Failure::setup)?,
+    let images = images(&Trace::open_recorded(&trace).map_err(Failure::setup)?)?;
+    let none = || Failure::setup("the recording has no such epoch");
+    let image = |work| {
+        images
+            .iter()
+            .find(|head| head.work == work)
+            .ok_or_else(none)
     };
-    let ready = fds.iter().position(|fd| !fd.revents().is_empty());
-    Ok(ready.map(|place| running.swap_remove(place)))
+    let begin = epoch.begin.map(image).transpose()?;
+    let stretch = stretch(&trace, begin, epoch.end);
+    std::fs::create_dir_all(&stretch.notes).map_err(|e| cannot(&stretch.notes, &e))?;
+    let found = first_search::search(&stretch, 1, &mut |_| ());
+    Ok(EpochAnswer::of(found))
+}
+
+/// How many epochs between these images are searched at the same time, of `jobs` that are wanted.
+///
+/// # Errors
+/// The last one cannot be read.
+pub(super) fn places(trace: &Path, images: &[ImageHead], jobs: usize) -> Result<usize> {
+    let jobs = at_a_time(trace, ImageSet::Epochs, images, jobs.max(1));
+    jobs.map_err(|failure| {
+        let why = Refused::Image(failure.text().to_owned());
+        why.failure(ImageSet::Epochs)
+    })
 }
 
 /// Finds the turns of a recording by its epochs, up to `jobs` at a time, each by a process that `searcher` starts, which answers by a line
@@ -186,41 +151,34 @@ fn next_answer(running: &mut Vec<EpochSearch>) -> Result<Option<EpochSearch>> {
 pub(super) fn linearise(
     trace: &Path,
     epochs: &[Stretch],
-    (jobs, searcher): (usize, &dyn Fn(usize) -> Command),
+    (jobs, searcher): (usize, &dyn Fn(Epoch) -> Command),
     tell: &mut dyn FnMut(usize, usize),
 ) -> Result<u32> {
     let images = images_of(trace, ImageSet::Epochs).map_err(Failure::setup)?;
-    let useless = |failure: Failure| {
-        let why = Refused::Image(failure.text().to_owned());
-        why.failure(ImageSet::Epochs)
-    };
-    let jobs = at_a_time(trace, ImageSet::Epochs, &images, jobs).map_err(useless)?;
+    let jobs = places(trace, &images, jobs)?;
     let missing = (0..epochs.len()).filter(|&n| !epochs[n].is_found());
     let missing: Vec<usize> = missing.collect();
-    let (mut left, mut running) = (missing.iter().copied(), Vec::new());
+    let (mut left, mut running) = (missing.iter().copied(), EpochSearches::default());
     let mut found = epochs.len() - missing.len();
     let mut attempts = found as u32;
     let mut failed: Vec<(usize, Failure)> = Vec::new();
     loop {
         tell(found, epochs.len());
-        while running.len() < jobs.max(1)
+        while running.len() < jobs
             && let Some(number) = left.next()
         {
-            running.push(EpochSearch::begin(number, searcher(number))?);
+            running.begin(number, searcher(epochs[number].epoch))?;
         }
-        if running.is_empty() {
+        if running.len() == 0 {
             break;
         }
-        let Some(search) = next_answer(&mut running)? else {
-            continue;
-        };
-        let number = search.number;
-        match search.answer() {
-            Ok(tried) => {
+        match running.wait(None, None)? {
+            Waited::Searched(_, Ok(tried)) => {
                 attempts += tried;
                 found += 1;
             }
-            Err(failure) => failed.push((number, failure)),
+            Waited::Searched(number, Err(failure)) => failed.push((number, failure)),
+            Waited::Other | Waited::Nothing => {}
         }
     }
     failed.sort_by_key(|(number, _)| *number);
@@ -264,64 +222,6 @@ pub(super) fn explore(
         put_together(trace, epochs)?;
     }
     Ok((ExploreEnd::Exact, attempts))
-}
-
-/// Writes the exact tapes of the recording; the images between its epochs become those of its index.
-fn put_together(trace: &Path, epochs: &[Stretch]) -> Result<()> {
-    let folder = exact_folder(trace);
-    clear(&folder)?;
-    let manifest = Manifest::read(trace).map_err(Failure::setup)?;
-    let mut joined = JoinedTapes::begin(&manifest, &folder)?;
-    let mut images = Vec::new();
-    for epoch in epochs {
-        let tapes = Trace::open_recorded(&epoch.exact).map_err(Failure::setup)?;
-        joined.add(&tapes)?;
-        if let Some(work) = epoch.epoch.end {
-            let image = image_state(trace, work)?;
-            if let Some(first) = image.threads.first() {
-                joined.begins(first.task.slot)?;
-            }
-            images.push((work, joined.state(image)));
-        }
-    }
-    joined.finish(manifest.summary.as_ref())?;
-    tracing::info!(target: "linear", "{} epochs are put together", epochs.len());
-    clear(&found_folder(trace))?;
-    if let Err(failure) = become_index(trace, &images) {
-        // All is there without it.
-        tracing::warn!(target: "linear", "no index: {failure}");
-    }
-    Ok(())
-}
-
-/// The images of these works, each with the state that a replay of the exact tapes has there, become the index.
-fn become_index(trace: &Path, images: &[(u64, SessionState)]) -> Result<()> {
-    let sum = Trace::open(trace).map_err(Failure::setup)?.sum();
-    let recorded = images_of(trace, ImageSet::Epochs).map_err(Failure::setup)?;
-    let described = images.iter().filter_map(|(work, state)| {
-        let old = recorded.iter().find(|head| head.work == *work)?;
-        let begins = state.begins();
-        let head = ImageHead {
-            event: begins.event,
-            turn: state.replayed.turns,
-            ticks: state.threads.first()?.task.ticks,
-            work: begins.work,
-            tapes: sum,
-            order: 0,
-            ..*old
-        };
-        Some((*old, head, encoding::to_bytes(state)))
-    });
-    let described: Vec<_> = described.collect();
-    let sets = (ImageSet::Epochs, ImageSet::Index);
-    become_images(trace, sets, &described).map_err(Failure::setup)
-}
-
-fn clear(folder: &Path) -> Result<()> {
-    match std::fs::remove_dir_all(folder) {
-        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(cannot(folder, &e)),
-        _ => Ok(()),
-    }
 }
 
 fn cannot(folder: &Path, error: &std::io::Error) -> Failure {

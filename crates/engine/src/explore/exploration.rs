@@ -274,7 +274,7 @@ impl<'a> Exploration<'a> {
             return Ok(());
         }
         let Epoch { begin, end } = self.stretch.epoch;
-        let state = |work: Option<u64>| work.map(|work| image_state(&self.stretch.trace, work));
+        let state = |work: Option<u64>| work.map(|work| image_state(&self.recording, work));
         let (begin, end) = (state(begin).transpose()?, state(end).transpose()?);
         let ends = (begin.as_ref(), end.as_ref());
         let threads = path::read(&self.recording, process, ends)?;

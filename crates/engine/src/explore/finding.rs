@@ -11,15 +11,16 @@ use super::exploration::{Exploration, ExploreEnd, ExploreOptions, ExploreWatcher
 use super::first_search::{Linearising, search};
 use crate::failure::{Failure, FailureClass, Result};
 use crate::logging;
+use crate::modes::replay::epoch::Epoch;
 use crate::supervisor::{ExactLock, Stretch, keep_keyboard};
 
 /// How a first replay is made.
 pub struct FirstReplay<'a> {
     /// Attempts, or epochs, at the same time.
     pub jobs: usize,
-    /// Starts a process that searches the epoch of this number, and writes an [`EpochAnswer`](super::EpochAnswer) as a line of
+    /// Starts a process that searches this epoch, and writes an [`EpochAnswer`](super::EpochAnswer) as a line of
     /// JSON.
-    pub searcher: &'a dyn Fn(usize) -> Command,
+    pub searcher: &'a dyn Fn(Epoch) -> Command,
 }
 
 /// What a first replay has found.
@@ -65,6 +66,7 @@ pub fn linearise(
         }
     }
     let attempts = search(&Stretch::whole(trace), how.jobs, watcher)?;
+    epochs::forget(trace)?;
     Ok(FirstFound {
         attempts,
         epochs: 1,

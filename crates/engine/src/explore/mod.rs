@@ -5,16 +5,22 @@
 //! its order is then searched by itself, with what is known of the others. **An order is believed once a replay from the beginning has
 //! gone its way to the end and has written it.**
 
+mod epoch_searches;
 mod epoch_state;
 mod epochs;
 mod exploration;
 mod explored;
 mod finding;
 mod first_search;
+mod following;
+mod joined_epochs;
 mod joining;
 mod pool;
 
-pub use self::epochs::{EpochAnswer, epochs, has_epochs, search_epoch};
+pub use self::epoch_searches::EpochAnswer;
+pub use self::epochs::{epochs, has_epochs, search_epoch};
 pub use self::exploration::{Attempted, ExploreEnd, ExploreOptions, ExploreWatcher};
 pub use self::finding::{FirstFound, FirstReplay, explore, linearise};
 pub use self::first_search::{ATTEMPTS, Linearising};
+pub use self::following::follow;
+pub use crate::modes::replay::epoch::Epoch;

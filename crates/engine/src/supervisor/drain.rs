@@ -10,6 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::children::{has_children_besides, reap};
 use super::deadlock::{Deadlock, Watch};
+use super::epoch_finder::EpochFinder;
 use super::flight::{Flight, KeptFlight};
 use super::forwarding::pass_on;
 use super::live_index::{LiveImages, LiveIndex, LiveIndexed};
@@ -48,6 +49,10 @@ pub struct Recording {
     pub sites: Vec<u64>,
     /// The session images that were made on the way.
     pub indexed: Option<Result<LiveIndexed>>,
+    /// The search for the order of its threads, which goes on.
+    pub finder: Option<EpochFinder>,
+    /// For how long the program has waited for that.
+    pub held: Duration,
     /// Of a flight: what was kept.
     pub kept: Option<Vec<KeptFlight>>,
     /// Why the last one was not.
@@ -69,6 +74,8 @@ pub struct Drain {
     asked_to_end: bool,
     /// Why there are none any more.
     index_failure: Option<Failure>,
+    /// The search for the order of its threads, by epochs.
+    finder: Option<EpochFinder>,
 }
 
 impl Drain {
@@ -87,7 +94,14 @@ impl Drain {
             index: None,
             asked_to_end: false,
             index_failure: None,
+            finder: None,
         }
+    }
+
+    /// The order of its threads is found meanwhile.
+    pub fn with_finder(mut self, finder: Option<EpochFinder>) -> Self {
+        self.finder = finder;
+        self
     }
 
     /// The last part is kept only.
@@ -139,6 +153,10 @@ impl Drain {
                 if pid == root {
                     status = Some(EndStatus::from_wait(s));
                 }
+                let mut finder = self.finder.iter_mut();
+                if let Some(finder) = finder.find(|finder| finder.pid() == pid as u32) {
+                    finder.is_gone();
+                }
             }
             if ended {
                 // Their rings are whole now.
@@ -147,7 +165,7 @@ impl Drain {
             // A child whose parent has ended may have no tape yet; one that was killed before it
             // had a tape never gets one, but then no child is left in the end.
             let complete = born.is_some() && born == self.shm.all_born()
-                || !has_children_besides(&CHECKPOINTS.of(&self.shm).copies());
+                || !has_children_besides(&self.own_children());
             if status.is_some() && !open && complete {
                 break;
             }
@@ -155,6 +173,7 @@ impl Drain {
                 self.asked_to_end |= pass_on(root);
                 self.index.iter_mut().for_each(LiveIndex::tick);
             }
+            self.find_epochs();
             self.store.flight.iter_mut().for_each(Flight::tick);
             if let (Some(limit), None, false) = (timeout, status, timed_out)
                 && self.started.elapsed() > limit
@@ -202,11 +221,14 @@ impl Drain {
             Some(_) => None,
         };
         let indexed = self.index.map(|index| index.finish(&folder));
+        let held = CHECKPOINTS.of(&self.shm).were_held();
         Ok(Recording {
             status,
             timed_out,
             deadlock,
             summary: manifest.and_then(|m| m.summary).unwrap_or(summary),
+            finder: self.finder,
+            held,
             kept,
             keep_failure,
             totals: crate::stats::COUNTERS.of(&self.shm).totals(),
@@ -214,6 +236,26 @@ impl Drain {
             sites: SITES.of(&self.shm).all(),
             indexed: self.index_failure.map(Err).or(indexed),
         })
+    }
+
+    /// Children that are no part of the program.
+    fn own_children(&self) -> Vec<u32> {
+        let mut own = CHECKPOINTS.of(&self.shm).copies();
+        own.extend(self.finder.as_ref().map(EpochFinder::pid));
+        own
+    }
+
+    /// Takes the news of the search for the order of its threads: the program waits for it, or no longer.
+    fn find_epochs(&mut self) {
+        let Some(finder) = &mut self.finder else {
+            return;
+        };
+        let before = finder.disagreed();
+        let waits = finder.tick();
+        if let (Some(index), true) = (&mut self.index, finder.disagreed() > before) {
+            index.shorten();
+        }
+        CHECKPOINTS.of(&self.shm).hold(waits);
     }
 
     /// Of a flight: keeps what there is, if the program has ended badly. `None`: it is none.
@@ -334,7 +376,15 @@ impl Drain {
             }
         });
         if closing {
-            index.iter_mut().for_each(|index| index.ended(i));
+            let ended = match index {
+                Some(index) if result.is_ok() => index.ended(i),
+                _ => Ok(None),
+            };
+            match (ended, &mut self.finder) {
+                (Ok(Some(work)), Some(finder)) => finder.image_made(work),
+                (Ok(_), _) => {}
+                (Err(failure), _) => result = Err(failure),
+            }
             shm.ring(i).state.store(state::FREE, Ordering::Release);
         }
         if let Err(failure) = result {

@@ -1,9 +1,23 @@
-//! A temporary folder, removed when its owner drops it.
+//! Folders that come and go: a temporary one is removed when its owner drops it.
 
 use std::path::{Path, PathBuf};
 
 use super::target::absolute;
 use crate::failure::{Failure, Result};
+
+/// Removes a folder with all in it, if there is one.
+///
+/// # Errors
+/// It cannot be removed.
+pub fn remove_folder(folder: &Path) -> Result<()> {
+    match std::fs::remove_dir_all(folder) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(Failure::setup(format!(
+            "cannot empty {}: {e}",
+            folder.display()
+        ))),
+        _ => Ok(()),
+    }
+}
 
 /// A temporary folder, removed at the end.
 pub struct Folder(PathBuf);

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use relive_trace::{ImageSet, ImageWriter, IndexWriter, Kind, TapeId, Trace};
+use relive_trace::{ImageHead, ImageSet, ImageWriter, IndexWriter, Kind, TapeId, Trace};
 
 use crate::encoding;
 use crate::failure::{Failure, Result};
@@ -15,7 +15,7 @@ use crate::image_stream::{CHECKPOINTS, IncomingImage, Prologue};
 use crate::shm::Shm;
 use crate::tape::SYNCHRONOUS;
 
-/// Images of a recording; when there are so many, every other one goes and they are made half as often.
+/// Images of a recording that need not be all there; when there are so many, every other one goes and they are made half as often.
 const MOST: usize = 128;
 /// The time between two images is so many times that which one takes.
 const RARE: u32 = 20;
@@ -25,6 +25,8 @@ const RARE: u32 = 20;
 pub struct LiveImages {
     /// Time between two, at least, which also makes up twenty times the time that one takes; 0: one after the other.
     pub every: Duration,
+    /// The time at first, by which it grows with each of them; all of them stay. `None`: it is the same, until there are many.
+    pub grows: Option<Duration>,
     /// Most bytes of all, about.
     pub most: u64,
     /// Which images they are.
@@ -52,7 +54,10 @@ pub struct LiveIndex {
     plan: LiveImages,
     index: IndexWriter,
     incoming: BTreeMap<u32, (Instant, IncomingImage)>,
+    /// Images that can be described at the end only.
     images: Vec<(Prologue, ImageWriter)>,
+    /// Process and work of those that are finished.
+    finished: BTreeSet<(u32, u64)>,
     asked: Instant,
     every: Duration,
     /// The longest time that an image took.
@@ -72,8 +77,9 @@ impl LiveIndex {
             index: IndexWriter::create(folder, plan.set).map_err(Failure::setup)?,
             incoming: BTreeMap::new(),
             images: Vec::new(),
+            finished: BTreeSet::new(),
             asked: Instant::now(),
-            every: plan.every,
+            every: plan.grows.unwrap_or(plan.every),
             took: Duration::ZERO,
         })
     }
@@ -101,23 +107,83 @@ impl LiveIndex {
         image.take(bytes, Some(&mut self.index))
     }
 
-    /// No more comes in a ring.
-    pub fn ended(&mut self, ring: u32) {
+    /// The next images are to be closer to each other, if their distance is not the same.
+    pub fn shorten(&mut self) {
+        self.every = self.plan.grows.unwrap_or(self.every);
+    }
+
+    /// No more comes in a ring. The work of the image that is there then, at the end of an epoch.
+    ///
+    /// # Errors
+    /// The index cannot be written.
+    pub fn ended(&mut self, ring: u32) -> Result<Option<u64>> {
         let Some((began, image)) = self.incoming.remove(&ring) else {
-            return;
+            return Ok(None);
         };
         self.took = self.took.max(began.elapsed());
         let whole = image.finish();
-        self.images
-            .extend(whole.and_then(|(prologue, image)| Some((prologue, image?))));
-        if self.images.len() >= MOST {
-            let mut odd = false;
-            self.images.retain(|_| {
-                odd = !odd;
-                !odd
-            });
-            self.every *= 2;
+        let Some((prologue, image)) = whole.and_then(|(told, image)| Some((told, image?))) else {
+            return Ok(None);
+        };
+        let begins = prologue.state.begins();
+        let is_put = match self.plan.set {
+            // An epoch is compared with the next image: which tapes it belongs to need not be known.
+            ImageSet::Epochs => self.put(&prologue, image, (0, prologue.tree.order))?,
+            _ => {
+                self.images.push((prologue, image));
+                false
+            }
+        };
+        match self.plan.grows {
+            Some(more) => self.every = (self.every + more).min(self.plan.every),
+            None if self.images.len().max(self.finished.len()) >= MOST => self.thin_out()?,
+            None => {}
         }
+        Ok((is_put && begins.process == 0).then_some(begins.work))
+    }
+
+    /// Leaves out every other image, and makes them half as often from now on.
+    fn thin_out(&mut self) -> Result<()> {
+        let mut odd = false;
+        let mut stays = || {
+            odd = !odd;
+            !odd
+        };
+        self.images.retain(|_| stays());
+        for name in std::mem::take(&mut self.finished) {
+            match stays() {
+                true => self.finished.insert(name),
+                false => {
+                    let (process, work) = name;
+                    let left_out = self.index.leave_out(process, work);
+                    left_out.map_err(Failure::setup)?;
+                    false
+                }
+            };
+        }
+        self.every *= 2;
+        Ok(())
+    }
+
+    /// Finishes an image in a recording whose tapes have this checksum, with this number of its next output. Whether it is a new one.
+    fn put(
+        &mut self,
+        prologue: &Prologue,
+        mut image: ImageWriter,
+        (tapes, order): (u64, u64),
+    ) -> Result<bool> {
+        let begins = prologue.state.begins();
+        // Where a process has only made calls since the last one, both have the same name.
+        if !self.finished.insert((begins.process, begins.work)) {
+            return Ok(false);
+        }
+        let head = ImageHead {
+            order,
+            ..prologue.head(tapes)
+        };
+        image.describe(head, encoding::to_bytes(&prologue.state));
+        image.finish(&mut self.index).map_err(Failure::setup)?;
+        Ok(true)
     }
 
     /// Puts the images beside the recording, which is finished.
@@ -126,40 +192,33 @@ impl LiveIndex {
     /// The index cannot be written.
     pub fn finish(mut self, folder: &Path) -> Result<LiveIndexed> {
         let trace = Trace::open(folder).map_err(Failure::setup)?;
-        let sum = trace.sum();
-        let checkpoints = CHECKPOINTS.of(&self.shm);
-        let mut made = LiveIndexed {
-            images: 0,
-            bytes: 0,
-            pause: Duration::from_micros(checkpoints.longest_pause().into()),
-            left_out: checkpoints.were_left_out(),
-        };
+        let shm = self.shm;
+        let checkpoints = CHECKPOINTS.of(&shm);
+        let mut left_out = checkpoints.were_left_out();
         let mut alone = BTreeMap::new();
-        let mut named = BTreeSet::new();
-        for (mut prologue, mut image) in std::mem::take(&mut self.images) {
+        for (mut prologue, image) in std::mem::take(&mut self.images) {
             let process = prologue.state.process.index;
             let alone = match alone.entry(process) {
                 Entry::Occupied(known) => *known.get(),
                 Entry::Vacant(free) => *free.insert((self.plan.alone)(&trace, process)?),
             };
             if !alone {
-                made.left_out += 1;
-                continue;
+                left_out += 1;
+            } else if !sleeps_again(&prologue, &trace)? {
+                prologue.state.settle(&trace);
+                self.put(&prologue, image, (trace.sum(), 0))?;
             }
-            // Where a process has only made calls since the last one, both have the same name.
-            let begins = prologue.state.begins();
-            if sleeps_again(&prologue, &trace)? || !named.insert((process, begins.work)) {
-                continue;
-            }
-            made.images += 1;
-            settle(&mut prologue, &trace);
-            let mut head = prologue.head(sum);
-            if self.plan.set == ImageSet::Epochs {
-                head.order = prologue.tree.order;
-            }
-            image.describe(head, encoding::to_bytes(&prologue.state));
-            image.finish(&mut self.index).map_err(Failure::setup)?;
         }
+        if self.plan.set == ImageSet::Epochs && !(self.plan.alone)(&trace, 0)? {
+            left_out += self.finished.len() as u32;
+            self.finished.clear();
+        }
+        let mut made = LiveIndexed {
+            images: self.finished.len(),
+            bytes: 0,
+            pause: Duration::from_micros(checkpoints.longest_pause().into()),
+            left_out,
+        };
         if made.images > 0 {
             made.bytes = self.index.finish().map_err(Failure::setup)?;
         } else {
@@ -189,19 +248,4 @@ fn sleeps_again(prologue: &Prologue, trace: &Trace) -> Result<bool> {
         }
     }
     Ok(false)
-}
-
-/// A thread or a schedule that has not logged anything by the end has no tape.
-fn settle(prologue: &mut Prologue, trace: &Trace) {
-    let has = |id: TapeId| trace.tapes().iter().any(|tape| tape.id == id);
-    let state = &mut prologue.state;
-    let process = state.process.index;
-    if !has(TapeId::schedule(process)) {
-        state.schedule = None;
-    }
-    for thread in &mut state.threads {
-        if !has(TapeId::new(process, thread.task.index)) {
-            thread.tape = None;
-        }
-    }
 }

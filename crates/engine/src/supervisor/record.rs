@@ -12,6 +12,7 @@ use relive_trace::{Bytes, Manifest, Recorder, TraceWriter};
 use super::children::{inherit_orphans, start};
 use super::deadlock::Watch;
 use super::drain::{Drain, Recording};
+use super::epoch_finder::{EpochFinder, EpochPlan};
 use super::flight::{Flight, FlightPlan};
 use super::forwarding::{forward_endings, ignore_keyboard, wake_at_child_end};
 use super::live_index::LiveImages;
@@ -52,6 +53,8 @@ pub struct RecordOptions<'a> {
     pub flight: Option<FlightPlan>,
     /// Session images are made on the way.
     pub images: Option<LiveImages>,
+    /// The order of its threads is found meanwhile, by epochs between these images.
+    pub epochs: Option<EpochPlan<'a>>,
     /// Orders of an earlier recording that are turned around, in the process of this index.
     pub flips: (u32, &'a [Flip]),
 }
@@ -87,6 +90,9 @@ pub fn record(options: &RecordOptions<'_>) -> Result<Recording> {
         Some(images) => drain.with_images(images)?,
         None => drain,
     };
+    let finder = options.epochs.as_ref();
+    let finder = finder.map(|plan| EpochFinder::begin(plan, &trace));
+    let drain = drain.with_finder(finder.transpose()?);
     let shown = target.argv.clone();
     let memory = Some(shm.descriptor());
     let mode = match options.recorder {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use relive_trace::{Excerpt, Manifest, TraceWriter, exact_folder};
 
+use super::folder::remove_folder;
 use super::replay::{Exact, Failed, ReplayOptions, Replayed, replay_into};
 use crate::failure::Failure;
 use crate::guide::trials::Disagreement;
@@ -82,12 +83,7 @@ fn attempt(
     learns: Option<LearningStart>,
 ) -> std::result::Result<Replayed, Failed> {
     let trace = &*stretch.trace;
-    match std::fs::remove_dir_all(folder) {
-        Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-            return Err(Failure::setup(format!("cannot empty {}: {e}", folder.display())).into());
-        }
-        _ => {}
-    }
+    remove_folder(folder)?;
     let mut manifest = Manifest::read(trace).map_err(Failure::setup)?.begun();
     manifest.excerpt = manifest.excerpt.map(Excerpt::on_own_tapes);
     let writer = TraceWriter::create(folder, &manifest).map_err(Failure::setup)?;

@@ -22,6 +22,8 @@ pub struct TapeIn {
     loaded: bool,
     /// Of the next readings on the tape, so many have been made.
     made: u32,
+    /// Of the next edges on the tape, so many are of operations that have been made, where it begins in an image.
+    edges: u32,
     /// What the next event says of turns, once that has been asked for.
     upcoming: Option<Upcoming>,
     /// Notes of its course up to the next event.
@@ -78,6 +80,16 @@ pub struct OrderState {
     pub moment: u64,
     /// Readings of clocks that it has made since its last event: the tape has them later, with those that follow.
     pub readings: u32,
+    /// Its operations behind those of others that the tape has later.
+    pub edges: u32,
+}
+
+impl OrderState {
+    /// Whether the tape has later what the thread did before.
+    #[must_use]
+    pub fn owes(&self) -> bool {
+        self.readings > 0 || self.edges > 0
+    }
 }
 
 impl TapeState {
@@ -118,6 +130,7 @@ impl TapeIn {
                 clock: self.clock.last(),
                 moment: self.behind.1,
                 readings: self.made,
+                edges: self.edges,
             },
         })
     }
@@ -134,6 +147,7 @@ impl TapeIn {
                 moment => (ticks, moment),
             },
             made: state.order.readings,
+            edges: state.order.edges,
             ..Self::new(reader)
         })
     }
@@ -146,6 +160,7 @@ impl TapeIn {
             readings: Batch::default(),
             loaded: false,
             made: 0,
+            edges: 0,
             upcoming: None,
             notes: VecDeque::new(),
             clock: Clock::default(),

@@ -88,6 +88,7 @@ pub fn ordered_tape_of(task: &Task, in_call: bool, moment: u64) -> TapeState {
         clock: tape.course.as_ref().map_or(0, Course::last),
         moment,
         readings: tape.readings.count(),
+        edges: task.ctx.edges().len() as u32,
     };
     TapeState::in_order(tape.mark(), order)
 }

@@ -6,7 +6,7 @@
 use relive_trace::{ImageReader, ImageSet, Trace};
 
 use crate::failure::{Failure, Result};
-use crate::session_state::{ImageResult, Refused, SessionState};
+use crate::session_state::{ImageResult, SessionState};
 
 /// Tells a replay its epoch, in the environment of its first host process.
 pub const VARIABLE: &str = "RELIVE_EPOCH";
@@ -40,7 +40,9 @@ impl Epoch {
         format!("{} {}", name(self.begin), name(self.end))
     }
 
-    fn from_text(text: &str) -> Option<Self> {
+    /// From the variable's value.
+    #[must_use]
+    pub fn from_text(text: &str) -> Option<Self> {
         let (begin, end) = text.split_once(' ')?;
         let work = |name: &str| match name {
             "-" => Some(None),
@@ -65,16 +67,12 @@ impl EpochEnd {
     /// Opens the image, before the replay confines itself.
     ///
     /// # Errors
-    /// There is none, or it is damaged or of another recording.
+    /// There is none, or it is damaged.
     pub fn open(trace: &Trace, work: u64) -> Result<Self> {
         let opened = || -> ImageResult<Self> {
             let image = ImageReader::open(trace.directory(), ImageSet::Epochs, 0, work)?;
-            if image.head().tapes != trace.sum() {
-                return Err(Refused::Image(
-                    "a session image is of another recording".to_owned(),
-                ));
-            }
-            let state = SessionState::of(&image)?;
+            let mut state = SessionState::of(&image)?;
+            state.settle(trace);
             Ok(Self { state, image })
         };
         opened().map_err(|refused| refused.failure(ImageSet::Epochs))

@@ -95,6 +95,7 @@ impl Sketch {
         let pause = began.elapsed();
         tracing::debug!(target: "checkpoint", "{threads} threads were held up for {pause:?}");
         own.held_up(self.shm, pause, asked);
+        CHECKPOINTS.of(&self.shm).await_release(&self.shm);
     }
 
     /// All other threads, where they rest; `None`: one of them is where it cannot be described.

@@ -54,6 +54,9 @@ pub fn write_exact(stepper: &mut Stepper, set: ImageSet) -> ImageResult<()> {
 /// It does not, or is damaged.
 pub fn state(image: &ImageReader, set: ImageSet, process: u32) -> ImageResult<SessionState> {
     let mut state = SessionState::of(image)?;
+    if set == ImageSet::Epochs {
+        with(|s| state.settle(&s.trace));
+    }
     if set == ImageSet::Begin && with(|s| s.trace.has_found_turns()) {
         at_exact_tapes(&mut state);
     }
@@ -62,7 +65,9 @@ pub fn state(image: &ImageReader, set: ImageSet, process: u32) -> ImageResult<Se
     }
     share_memory(&mut state, hook_state::alone());
     let belongs = match set {
-        ImageSet::Index | ImageSet::Epochs => image.head().tapes == with(|s| s.trace.sum()),
+        ImageSet::Index => image.head().tapes == with(|s| s.trace.sum()),
+        // The epoch before it is compared with it, and the tapes may still grow.
+        ImageSet::Epochs => true,
         ImageSet::Begin => is_beginning(image, &state),
     };
     match belongs {

@@ -1,0 +1,221 @@
+//! Finding the orders of epochs while their recording runs (uniparallel recording: Veeraraghavan and others, ASPLOS 2011): each is
+//! searched once the image at its end is there, and all that its threads did before. Must never begin with a part of that: what
+//! threads have logged later, and did before, counts too.
+
+use std::io::{Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use relive_trace::{GrowingTapes, ImageHead, ImageReader, ImageSet, TapeId, Trace};
+
+use super::epoch_searches::{EpochSearches, Waited};
+use super::epoch_state::image_state;
+use super::epochs::{places, stretch};
+use super::finding::FirstReplay;
+use crate::failure::{Failure, Result};
+use crate::logging;
+use crate::session_state::SessionState;
+use crate::supervisor::{FinderNews, Stretch};
+
+/// Time between two looks at tapes that are not far enough.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// An epoch of a recording that runs.
+struct FollowedEpoch {
+    stretch: Stretch,
+    progress: Progress,
+}
+
+/// How far it is.
+enum Progress {
+    /// Some of what its threads did is not on their tapes, up to this end.
+    Recorded(Box<SessionState>),
+    Ready,
+    Searched,
+    Over,
+}
+
+/// A recording that runs, and the search.
+struct Following<'a> {
+    trace: &'a Path,
+    how: &'a FirstReplay<'a>,
+    tapes: GrowingTapes,
+    images: Vec<ImageHead>,
+    epochs: Vec<FollowedEpoch>,
+    searches: EpochSearches,
+    news: FinderNews,
+}
+
+/// Searches the epochs of a recording until it is finished, each when it can be: the recorder says in a stream which images there are, and is told
+/// in it how far the search is. What is found is kept beside the recording.
+///
+/// # Errors
+/// The recording cannot be read.
+pub fn follow(trace: &Path, how: &FirstReplay<'_>, recorder: &UnixStream) -> Result<()> {
+    logging::init();
+    let mut following = Following {
+        trace,
+        how,
+        tapes: GrowingTapes::open(trace).map_err(Failure::setup)?,
+        images: Vec::new(),
+        epochs: Vec::new(),
+        searches: EpochSearches::default(),
+        news: FinderNews::default(),
+    };
+    let mut told = Vec::new();
+    let mut runs = true;
+    while runs || following.searches.len() > 0 {
+        if runs {
+            following.begin_searches()?;
+            following.tell(recorder);
+        }
+        let other = runs.then(|| recorder.as_fd());
+        match following.searches.wait(other, following.patience())? {
+            Waited::Searched(number, found) => following.searched(number, found),
+            Waited::Other => runs = following.take_images(recorder, &mut told)?,
+            Waited::Nothing => {}
+        }
+    }
+    Ok(())
+}
+
+impl Following<'_> {
+    /// For how long nothing needs to be looked at.
+    fn patience(&self) -> Option<Duration> {
+        let mut epochs = self.epochs.iter();
+        let waits = epochs.any(|epoch| matches!(epoch.progress, Progress::Recorded(_)));
+        waits.then_some(LOOK)
+    }
+
+    /// Takes the names of new images from the recorder. Whether it goes on.
+    fn take_images(&mut self, mut recorder: &UnixStream, told: &mut Vec<u8>) -> Result<bool> {
+        let mut bytes = [0; 1024];
+        match recorder.read(&mut bytes) {
+            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => return Ok(true),
+            Ok(0) | Err(_) => return Ok(false),
+            Ok(read) => told.extend_from_slice(&bytes[..read]),
+        }
+        let (names, rest) = told.as_chunks();
+        for name in names {
+            self.add(u64::from_le_bytes(*name))?;
+        }
+        *told = rest.to_vec();
+        Ok(true)
+    }
+
+    /// An epoch ends with the image of this work, and the next one begins.
+    fn add(&mut self, work: u64) -> Result<()> {
+        let trace = Trace::open_recorded(self.trace).map_err(Failure::setup)?;
+        let image = ImageReader::open(self.trace, ImageSet::Epochs, 0, work);
+        let head = *image.map_err(Failure::setup)?.head();
+        let end = image_state(&trace, work)?;
+        self.epochs.push(FollowedEpoch {
+            stretch: stretch(self.trace, self.images.last(), Some(work)),
+            progress: Progress::Recorded(Box::new(end)),
+        });
+        self.images.push(head);
+        Ok(())
+    }
+
+    /// Begins what can be searched now.
+    fn begin_searches(&mut self) -> Result<()> {
+        self.tapes.look().map_err(Failure::setup)?;
+        let is_own = |id: TapeId| id.process == 0 && !id.is_schedule();
+        if !self.tapes.tapes().all(is_own) {
+            // Epochs are those of one process.
+            self.epochs.clear();
+        }
+        for epoch in &mut self.epochs {
+            if let Progress::Recorded(end) = &epoch.progress
+                && is_recorded(self.trace, end, |id| self.tapes.length(id))?
+            {
+                epoch.progress = Progress::Ready;
+            }
+        }
+        let jobs = places(self.trace, self.images.as_slice(), self.how.jobs)?;
+        for (number, epoch) in self.epochs.iter_mut().enumerate() {
+            if self.searches.len() < jobs && matches!(epoch.progress, Progress::Ready) {
+                let command = (self.how.searcher)(epoch.stretch.epoch);
+                self.searches.begin(number, command)?;
+                epoch.progress = Progress::Searched;
+            }
+        }
+        Ok(())
+    }
+
+    /// The search for an epoch is over.
+    fn searched(&mut self, number: usize, found: Result<u32>) {
+        let Some(epoch) = self.epochs.get_mut(number) else {
+            return;
+        };
+        epoch.progress = Progress::Over;
+        match found {
+            Ok(attempts) => {
+                self.news.found += 1;
+                self.news.disagreed += u32::from(attempts > 1);
+            }
+            Err(failure) => {
+                self.news.disagreed += 1;
+                tracing::info!(target: "linear", "epoch {number} is not found: {failure}");
+            }
+        }
+    }
+
+    fn tell(&mut self, mut recorder: &UnixStream) {
+        let is_ready =
+            |epoch: &&FollowedEpoch| matches!(epoch.progress, Progress::Ready | Progress::Searched);
+        self.news.ready = self.epochs.iter().filter(is_ready).count() as u32;
+        let Ok(mut line) = serde_json::to_vec(&self.news) else {
+            return;
+        };
+        line.push(b'\n');
+        // It may have ended.
+        let _ = recorder.write_all(&line);
+    }
+}
+
+/// Whether all that the threads did up to the image at the end of an epoch is on the tapes, which are so long: also what they have logged
+/// with their next event.
+///
+/// # Errors
+/// The recording cannot be read.
+pub(super) fn is_recorded(
+    trace: &Path,
+    end: &SessionState,
+    length: impl Fn(TapeId) -> u64,
+) -> Result<bool> {
+    let ways = end.threads.iter().filter_map(|thread| {
+        let id = TapeId::new(end.process.index, thread.task.index);
+        Some((id, thread.tape.as_ref()?))
+    });
+    let mut owing = Vec::new();
+    for (id, tape) in ways {
+        let length = length(id);
+        if length < tape.mark.offset {
+            return Ok(false);
+        }
+        if tape.order.owes() {
+            if length == tape.mark.offset {
+                return Ok(false);
+            }
+            owing.push((id, tape.mark));
+        }
+    }
+    if owing.is_empty() {
+        return Ok(true);
+    }
+    let trace = Trace::open_recorded(trace).map_err(Failure::setup)?;
+    for (id, mark) in owing {
+        let mut tape = trace.tape_at(id, &mark).map_err(Failure::setup)?;
+        loop {
+            match tape.peek().map_err(Failure::setup)? {
+                None => return Ok(false),
+                Some(next) if next.kind.is_event() => break,
+                Some(_) => tape.skip().map(drop).map_err(Failure::setup)?,
+            }
+        }
+    }
+    Ok(true)
+}

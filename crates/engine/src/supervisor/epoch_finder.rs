@@ -1,0 +1,184 @@
+//! The process that finds the orders of epochs while their recording runs, as its recorder sees it: is told of each session image, tells
+//! how far it is, and goes on when the program has ended. Must never hold the recorder up, nor end its recording: without it
+//! the recording is a sketch with images.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::Shutdown;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command};
+
+use relive_host::signal::{Disposition, set_disposition};
+use rustix::process::{Signal, set_parent_process_death_signal};
+use serde::{Deserialize, Serialize};
+
+use crate::failure::{Failure, Result};
+
+/// How the epochs of a recording are found while it runs.
+#[derive(Clone, Copy)]
+pub struct EpochPlan<'a> {
+    /// The command that finds those of the recording in a folder, with this descriptor as its standard input.
+    pub finder: &'a dyn Fn(&Path) -> Command,
+    /// When so many epochs could be searched that are not, the program waits.
+    pub most: u32,
+}
+
+/// News of the finder, a line of JSON.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct FinderNews {
+    /// Epochs that are searched, or could be.
+    pub ready: u32,
+    /// Those that are found.
+    pub found: u32,
+    /// Those whose first attempt has not led to their end: threads race there.
+    pub disagreed: u32,
+    /// It has ended.
+    pub end: Option<FinderEnd>,
+}
+
+/// How a finder has ended.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct FinderEnd {
+    /// Epochs of the recording.
+    pub epochs: usize,
+    /// Attempts that it took.
+    pub attempts: u32,
+    /// Class and text of the failure, if the order is not found.
+    pub failed: Option<(u32, String)>,
+}
+
+/// The finder of a recording.
+#[derive(Debug)]
+pub struct EpochFinder {
+    child: Child,
+    stream: UnixStream,
+    /// What is still to be told it.
+    untold: Vec<u8>,
+    /// A part of a line.
+    rest: Vec<u8>,
+    news: FinderNews,
+    most: u32,
+    is_gone: bool,
+}
+
+impl EpochFinder {
+    /// Starts it.
+    ///
+    /// # Errors
+    /// There is no process for it.
+    pub fn begin(plan: &EpochPlan<'_>, trace: &Path) -> Result<Self> {
+        let cannot = |e| {
+            Failure::setup(format!(
+                "cannot start the search for the order of threads: {e}"
+            ))
+        };
+        let (stream, other) = UnixStream::pair().map_err(cannot)?;
+        stream.set_nonblocking(true).map_err(cannot)?;
+        let mut command = (plan.finder)(trace);
+        command.stdin(OwnedFd::from(other));
+        // SAFETY: system calls, which may be made between fork and exec.
+        let command = unsafe {
+            command.pre_exec(|| {
+                // The keyboard's signals are for the program.
+                for signal in [libc::SIGINT, libc::SIGQUIT] {
+                    set_disposition(signal, Disposition::Ignore);
+                }
+                let death = set_parent_process_death_signal(Some(Signal::KILL));
+                death.map_err(std::io::Error::from)
+            })
+        };
+        Ok(Self {
+            child: command.spawn().map_err(cannot)?,
+            stream,
+            untold: Vec::new(),
+            rest: Vec::new(),
+            news: FinderNews::default(),
+            most: plan.most,
+            is_gone: false,
+        })
+    }
+
+    /// The id of its process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// It has ended, and been waited for.
+    pub fn is_gone(&mut self) {
+        self.is_gone = true;
+        self.news.ready = 0;
+    }
+
+    /// Tells it of the session image of this work.
+    pub fn image_made(&mut self, work: u64) {
+        self.untold.extend_from_slice(&work.to_le_bytes());
+    }
+
+    /// Tells it what is to be told, and takes its news. Whether the program is to wait for it.
+    pub fn tick(&mut self) -> bool {
+        self.tell();
+        self.take_news();
+        self.news.ready >= self.most
+    }
+
+    /// How many epochs had more than one attempt.
+    pub fn disagreed(&self) -> u32 {
+        self.news.disagreed
+    }
+
+    fn tell(&mut self) {
+        while !self.untold.is_empty() {
+            match self.stream.write(&self.untold) {
+                Ok(written) => drop(self.untold.drain(..written)),
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return,
+            }
+        }
+    }
+
+    fn take_news(&mut self) {
+        let mut bytes = [0; 4096];
+        loop {
+            match self.stream.read(&mut bytes) {
+                Ok(read @ 1..) => self.rest.extend_from_slice(&bytes[..read]),
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Ok(0) | Err(_) => break,
+            }
+        }
+        while let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = self.rest.drain(..=end).collect();
+            if let Ok(news) = serde_json::from_slice(&line)
+                && !self.is_gone
+            {
+                self.news = news;
+            }
+        }
+    }
+
+    /// No further image comes, and the recording is whole: waits until the order of all epochs is found.
+    ///
+    /// # Errors
+    /// It is not.
+    pub fn finish(mut self) -> Result<FinderEnd> {
+        let failed = |e: std::io::Error| Failure::setup(format!("the search for the order: {e}"));
+        self.stream.set_nonblocking(false).map_err(failed)?;
+        self.tell();
+        // It may be gone.
+        let _ = self.stream.shutdown(Shutdown::Write);
+        self.take_news();
+        let status = match self.is_gone {
+            true => "ended early".to_owned(),
+            false => self.child.wait().map_err(failed)?.to_string(),
+        };
+        let end = self.news.end.take();
+        let end = end.ok_or_else(|| {
+            Failure::setup(format!("the search for the order of threads: {status}"))
+        })?;
+        match end.failed {
+            None => Ok(end),
+            Some((class, text)) => Err(Failure::of_parts(class, text)),
+        }
+    }
+}
