@@ -8,6 +8,7 @@ use super::explored::FailedTrial;
 use crate::failure::{Failure, FailureClass, Result};
 use crate::guide::races::Race;
 use crate::modes::replay::linear::hints::Hints;
+use crate::modes::replay::linear::wanted::Turns;
 use crate::supervisor::{Stretch, learn, try_order};
 use crate::timeline::ReplayProcess;
 
@@ -34,7 +35,7 @@ impl ExploreWatcher for FirstAttempts<'_> {
     }
 
     fn attempted(&mut self, attempted: &Attempted<'_>) {
-        (self.0)(Linearising::Attempt(attempted.attempts + 1));
+        (self.0)(Linearising::Attempt(attempted.attempts + 2));
     }
 
     fn races(&mut self, _: &[Race], _: Option<&mut ReplayProcess>) {}
@@ -52,8 +53,18 @@ pub(super) fn search(
 ) -> Result<u32> {
     watcher(Linearising::Attempt(1));
     let hints = Hints::default();
-    let failed = match try_order(stretch, &hints) {
+    let long = try_order(stretch, Turns::Long, &hints);
+    match long.map_err(|failed| failed.failure) {
         Ok(_) => return Ok(1),
+        Err(failure) if failure.class() != FailureClass::Divergence => return Err(failure),
+        // What has been found out about a search is of close turns.
+        Err(failure) => {
+            tracing::info!(target: "linear", "not with long turns: {failure}");
+        }
+    }
+    watcher(Linearising::Attempt(2));
+    let failed = match try_order(stretch, Turns::Close, &hints) {
+        Ok(_) => return Ok(2),
         Err(failed) => failed,
     };
     let failure = failed.failure;
@@ -80,7 +91,7 @@ pub(super) fn search(
     let end = exploration.run(&options, &mut FirstAttempts(watcher))?;
     let attempts = exploration.attempts();
     if matches!(end, ExploreEnd::Exact) {
-        return Ok(attempts + 1);
+        return Ok(attempts + 2);
     }
     if let Some((hints, at)) = exploration.search.furthest() {
         learn(stretch, hints, at);

@@ -22,7 +22,7 @@ use crate::modes::replay::concurrency::CONCURRENCY;
 use crate::modes::replay::epoch::{self, Epoch};
 use crate::modes::replay::linear::disagreement::TOLD;
 use crate::modes::replay::linear::hints::Hints;
-use crate::modes::replay::linear::wanted;
+use crate::modes::replay::linear::wanted::{self, Turns};
 use crate::modes::replay::races::learning::{self, LearningStart};
 use crate::modes::replay::{checksum, confine, other_writers};
 use crate::ordered_sites::{self, SITES};
@@ -94,6 +94,8 @@ pub struct Exact<'a> {
     pub writer: TraceWriter,
     /// The decisions.
     pub hints: &'a Hints,
+    /// How long turns are.
+    pub turns: Turns,
     /// Where it begins to learn which plain accesses a later recording should order, if it does.
     pub learns: Option<LearningStart>,
     /// The epoch that is replayed, and the number of the first output behind its begin.
@@ -173,7 +175,7 @@ pub fn replay_into(
         ));
     }
     if let Some(exact) = &exact {
-        extra.push((wanted::VARIABLE, exact.hints.to_text()));
+        extra.push((wanted::VARIABLE, wanted::with(exact.turns, exact.hints)));
         let (epoch, order) = exact.epoch;
         if epoch != Epoch::default() {
             shm.header().next_order.store(order, Ordering::Release);

@@ -12,6 +12,7 @@ use crate::guide::trials::Disagreement;
 use crate::learnt_sites;
 use crate::modes::replay::epoch::Epoch;
 use crate::modes::replay::linear::hints::Hints;
+use crate::modes::replay::linear::wanted::Turns;
 use crate::modes::replay::races::learning::LearningStart;
 
 /// What is replayed of a recording to find its order: all of it, or an epoch.
@@ -53,7 +54,12 @@ impl Stretch {
 /// recording should order: where moments were not enough. Whatever comes of it changes nothing here.
 pub fn learn(stretch: &Stretch, hints: &Hints, at: &Disagreement) {
     let folder = stretch.notes.join(".learning");
-    let sites = match attempt(stretch, &folder, hints, Some(LearningStart::near(at))) {
+    let sites = match attempt(
+        stretch,
+        &folder,
+        (Turns::Close, hints),
+        Some(LearningStart::near(at)),
+    ) {
         Ok(replayed) => replayed.sites,
         Err(failed) => {
             tracing::info!(target: "linear", "learnt up to: {}", failed.failure);
@@ -71,15 +77,19 @@ pub fn learn(stretch: &Stretch, hints: &Hints, at: &Disagreement) {
 ///
 /// # Errors
 /// It does not, or the trace is damaged.
-pub fn try_order(stretch: &Stretch, hints: &Hints) -> std::result::Result<Replayed, Failed> {
-    attempt(stretch, &stretch.exact, hints, None)
+pub fn try_order(
+    stretch: &Stretch,
+    turns: Turns,
+    hints: &Hints,
+) -> std::result::Result<Replayed, Failed> {
+    attempt(stretch, &stretch.exact, (turns, hints), None)
 }
 
 /// The same into another folder; it may learn, from there on.
 fn attempt(
     stretch: &Stretch,
     folder: &Path,
-    hints: &Hints,
+    (turns, hints): (Turns, &Hints),
     learns: Option<LearningStart>,
 ) -> std::result::Result<Replayed, Failed> {
     let trace = &*stretch.trace;
@@ -94,6 +104,7 @@ fn attempt(
     let exact = Exact {
         writer,
         hints,
+        turns,
         learns,
         epoch: (stretch.epoch, stretch.order),
     };

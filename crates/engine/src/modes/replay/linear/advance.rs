@@ -148,7 +148,7 @@ impl Stepper {
     fn own_bound(&mut self) -> Result<Bound> {
         let others = &self.session.tasks;
         match &mut self.session.linear {
-            Some(linear) => Ok(linear.due(&mut self.task, others, None)?.0),
+            Some(linear) => Ok(linear.due(&mut self.task, others)?.0),
             None => Ok(Bound::End),
         }
     }

@@ -34,9 +34,10 @@ pub struct Surroundings<'a> {
     pub is_at_event: bool,
     /// The recording was cut off: of what a thread has done behind the last event on its tape that may say a part only.
     pub is_cut: bool,
-    /// The recording says all of the order of accesses to memory: the way between two events is one, and calls that
-    /// concern the thread alone have no moment.
+    /// The recording says all of the order of accesses to memory: calls that concern the thread alone have no moment.
     pub says_all: bool,
+    /// The way between two moments is one, and not gone in parts.
+    pub is_one_way: bool,
 }
 
 /// How far a thread may run.
@@ -102,7 +103,7 @@ pub fn bound(task: &mut Task, around: Surroundings<'_>) -> Result<Bound> {
                 ..
             } => {
                 let step = decided(tape, hint);
-                if ticks < tick && around.says_all {
+                if ticks < tick && around.is_one_way {
                     let at = tape.behind.1;
                     return Ok(Bound::Tick { ticks: tick, at });
                 }
@@ -172,7 +173,7 @@ pub fn bound(task: &mut Task, around: Surroundings<'_>) -> Result<Bound> {
             at: [task.ctx.rip, goes_on_at],
             behind: tape.behind,
             decided: (decided(tape, hint), hint(What::Moment(tape.moments))),
-            is_one: around.says_all,
+            is_one: around.is_one_way,
         };
         let bound = end.bound(task.slot, &way)?;
         // There it had given up all that others asked for, by itself or in the call that it was in.
@@ -238,11 +239,11 @@ pub fn bound(task: &mut Task, around: Surroundings<'_>) -> Result<Bound> {
         return Ok(Bound::event_at(0));
     }
     let moment = hint(What::Moment(tape.moments));
-    if around.says_all && ticks < next.ticks && !next.waits {
+    if around.is_one_way && ticks < next.ticks && !next.waits {
         let (ticks, at) = (next.ticks, begin);
         return Ok(Bound::Tick { ticks, at });
     }
-    if begin > 0 && ticks < next.ticks && !around.says_all {
+    if begin > 0 && ticks < next.ticks && !around.is_one_way {
         match part(behind, ticks, (next.ticks, begin), step, moment) {
             // It comes to its event by itself.
             Bound::Tick { ticks, .. } if next.waits && ticks == next.ticks => {}

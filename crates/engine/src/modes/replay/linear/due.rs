@@ -16,7 +16,7 @@ use super::next_thread::{Due, circle};
 use super::outlooks::{AllUnmet, Outlook, Outlooks, Unmet};
 use super::own_outputs::{OutputTurn, OwnOutputs};
 use super::reach::Bound;
-use super::wanted::hints;
+use super::wanted::{AHEAD, Turns, hints, turns};
 use crate::failure::Result;
 use crate::machine::Machine;
 use crate::modes::replay::hook_state;
@@ -59,6 +59,8 @@ pub struct Linear {
     ends: BTreeMap<u32, EndPlace>,
     /// All threads stand there.
     pub is_at_end: bool,
+    /// How far the running thread may be ahead of others between its events, in cycles.
+    ahead: u64,
 }
 
 impl Linear {
@@ -94,6 +96,10 @@ impl Linear {
             waits_in_circle: false,
             ends: ends.unwrap_or_default(),
             is_at_end: false,
+            ahead: match turns() {
+                Turns::Long => AHEAD,
+                Turns::Close => 0,
+            },
         }))
     }
 
@@ -226,7 +232,7 @@ impl Linear {
             let mut own = None;
             if let Some(task) = running.as_deref_mut() {
                 passed -= task.ctx.marks as i64;
-                let (bound, due) = self.due(task, tasks, None)?;
+                let (bound, due) = self.due(task, tasks)?;
                 passed += task.ctx.marks as i64;
                 own = Some((bound, (task.slot, due)));
             }
@@ -253,13 +259,13 @@ impl Linear {
         task: &mut Task,
         others: &BTreeMap<u32, Box<Task>>,
     ) -> Result<Option<Bound>> {
-        let (bound, due) = self.due(task, others, None)?;
+        let (bound, due) = self.due(task, others)?;
         let done = (task.ctx.ops, task.ctx.marks);
         let leads = self.outlooks.still_leads(others.len(), done, due);
         Ok(leads.then_some(bound))
     }
 
-    /// How far a thread may run, and when it is due: the first of all threads goes first.
+    /// How far the running thread may run, and when it is due: the first of all threads goes first.
     ///
     /// # Errors
     /// A damaged trace.
@@ -267,10 +273,18 @@ impl Linear {
         &mut self,
         task: &mut Task,
         others: &BTreeMap<u32, Box<Task>>,
-        running: Option<&Task>,
     ) -> Result<(Bound, Due)> {
-        let (bound, outlook) = self.outlook(task, others, running)?;
-        Ok((bound, outlook.due))
+        let (bound, outlook) = self.outlook(task, others, None)?;
+        let is_at_event = self.waiting.contains(&task.slot);
+        let due = match (outlook.due, bound) {
+            // In front of its event it waits for those who were earlier.
+            (due, Bound::Event { .. }) if is_at_event => due,
+            (Due::At(at), Bound::Tick { .. } | Bound::Operation { .. } | Bound::Event { .. }) => {
+                Due::At(at.saturating_sub(self.ahead))
+            }
+            (due, _) => due,
+        };
+        Ok((bound, due))
     }
 
     /// The same, and what may change it while the thread stands.
@@ -383,6 +397,7 @@ impl Linear {
             is_at_event,
             is_cut: self.is_cut,
             says_all: self.says_all,
+            is_one_way: self.says_all || self.ahead > 0,
         };
         Ok((bound(task, around)?, there.unmet.into_inner()))
     }

@@ -54,7 +54,7 @@ pub struct WayToPlace {
     pub behind: (u64, u64),
     /// What a search has decided for the way.
     pub decided: (Option<u64>, Option<u64>),
-    /// All of the order of accesses is recorded: the way is one.
+    /// The way is one, and not gone in parts.
     pub is_one: bool,
 }
 

@@ -12,6 +12,38 @@ pub const VARIABLE: &str = "RELIVE_LINEARISE";
 /// tried again, by one that does.
 const TRIAL: &str = "trial";
 
+/// Before decisions: turns are long.
+const LONG: &str = "long";
+
+/// How long the turns of a replay are that finds them itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turns {
+    /// Between its events a thread may run ahead of others, by [`AHEAD`]: the order of what threads do without ordered operations is mostly
+    /// none that counts, and to change threads takes time, in all replays.
+    Long,
+    /// Threads run as they did, as far as moments say it: where threads race, that is mostly as it was.
+    Close,
+}
+
+/// How far a thread runs ahead of others in long turns, in cycles of the time stamp counter.
+pub const AHEAD: u64 = 1 << 19;
+
+/// The variable's value for a replay with these decisions, which writes the turns that it finds.
+pub fn with(turns: Turns, hints: &Hints) -> String {
+    match turns {
+        Turns::Long => format!("{LONG} {}", hints.to_text()),
+        Turns::Close => hints.to_text(),
+    }
+}
+
+/// How long the turns of this replay are.
+pub fn turns() -> Turns {
+    match std::env::var(VARIABLE) {
+        Ok(value) if value.starts_with(LONG) => Turns::Long,
+        _ => Turns::Close,
+    }
+}
+
 /// Whether the turns that are found are written down. One variable says it with all else: a second one that a
 /// replay inherits would make it believe in tapes that nobody writes.
 pub fn is_written() -> bool {
@@ -34,6 +66,8 @@ pub fn is_wanted() -> bool {
 /// The variable says something else.
 pub fn hints() -> Result<Hints> {
     let text = std::env::var(VARIABLE).unwrap_or_default();
-    Hints::from_text(text.strip_prefix(TRIAL).unwrap_or(&text))
+    let prefixes = [TRIAL, LONG].into_iter();
+    let decisions = prefixes.filter_map(|word| text.strip_prefix(word)).next();
+    Hints::from_text(decisions.unwrap_or(&text))
         .ok_or_else(|| Failure::setup(format!("{VARIABLE} has no hints: {text}")))
 }
