@@ -46,7 +46,7 @@ pub unsafe fn adopt(ctx: *mut Context) {
     // SAFETY: the caller vouches for `ctx`, and did for the one adopted before, which unregisters
     // itself when it is dropped.
     unsafe {
-        vectors::leave(ctx);
+        vectors::change_to(ctx);
         (*ctx).host_fs = cpu::fs_base();
         cpu::set_gs_base(ctx as u64);
     }

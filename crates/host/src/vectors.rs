@@ -43,15 +43,24 @@ thread_local! {
     static ADOPTED: Cell<*mut Context> = const { Cell::new(std::ptr::null_mut()) };
 }
 
-/// Moves the x87 registers of the context adopted before out of the processor.
+/// The component of the x87 registers.
+const X87: u32 = 1;
+
+/// Moves the x87 registers of the context adopted before out of the processor, and those of the next one into it.
 ///
 /// # Safety
 /// `next` is valid, and so is the context adopted before, if it was not dropped.
-pub(crate) unsafe fn leave(next: *mut Context) {
+pub(crate) unsafe fn change_to(next: *mut Context) {
     let last = ADOPTED.replace(next);
-    if !last.is_null() && last != next {
-        // SAFETY: see above; only this thread touches it.
-        unsafe { (*last).vectors_mut() };
+    if last == next {
+        return;
+    }
+    // SAFETY: see above; only this thread touches them.
+    unsafe {
+        if !last.is_null() {
+            (*last).put_x87_away();
+        }
+        (*next).take_x87_back();
     }
 }
 
@@ -74,15 +83,13 @@ impl Context {
         if self.held == AREA {
             return area;
         }
-        area.reset();
-        assert_eq!(
-            cpu::gs_base(),
-            &raw const *self as u64,
-            "the x87 registers are in another thread's processor"
-        );
-        // SAFETY: the area is as large as the components of the mask need, and aligned.
-        unsafe {
-            asm!("xsave64 [{}]", in(reg) &raw mut area, in("eax") 1, in("edx") 0, options(nostack));
+        if !self.x87_away {
+            assert_eq!(
+                cpu::gs_base(),
+                &raw const *self as u64,
+                "the x87 registers are in another thread's processor"
+            );
+            save_x87(&mut area);
         }
         area.0[24..28].copy_from_slice(&self.mxcsr.to_le_bytes());
         let layout = cpu::xsave_layout();
@@ -115,9 +122,29 @@ impl Context {
     pub fn vectors_mut(&mut self) -> &mut XsaveArea {
         if self.held != AREA {
             self.xsave = self.vectors();
-            self.held = AREA;
+            (self.held, self.x87_away) = (AREA, false);
         }
         &mut self.xsave
+    }
+
+    /// The x87 registers go into the XSAVE area: another context is adopted. The vector registers stay where they are, which is most of
+    /// them.
+    fn put_x87_away(&mut self) {
+        if self.held != AREA {
+            save_x87(&mut self.xsave);
+            self.x87_away = true;
+        }
+    }
+
+    /// The context is adopted again.
+    fn take_x87_back(&mut self) {
+        if std::mem::take(&mut self.x87_away) {
+            // SAFETY: the area has a state of the x87 registers that the processor has stored, and its header is one of the
+            // standard format.
+            unsafe {
+                asm!("xrstor64 [{}]", in(reg) &raw const self.xsave, in("eax") X87, in("edx") 0, options(nostack, readonly));
+            }
+        }
     }
 
     /// Clears the address of the last x87 instruction: it lies in the code cache, which the guest
@@ -126,6 +153,15 @@ impl Context {
         if self.held == AREA {
             self.xsave.forget_x87_pointers();
         }
+    }
+}
+
+/// Stores the x87 registers of the processor; nothing else is in the area then.
+fn save_x87(area: &mut XsaveArea) {
+    area.reset();
+    // SAFETY: the area is as large as the component needs, and aligned.
+    unsafe {
+        asm!("xsave64 [{}]", in(reg) &raw mut *area, in("eax") X87, in("edx") 0, options(nostack));
     }
 }
 

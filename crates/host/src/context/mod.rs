@@ -168,6 +168,8 @@ pub struct Context {
     pub(crate) form: u32,
     /// The form in which they are stored now: 0 for `xsave`.
     pub(crate) held: u32,
+    /// The x87 registers are in `xsave` while the rest is in another form: another context is adopted.
+    pub(crate) x87_away: bool,
     /// Whether any of the first 16 vector registers has a bit above its lowest 128.
     pub(crate) upper: u8,
     /// Readings of clocks: see [`crate::reading`].
