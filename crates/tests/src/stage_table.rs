@@ -80,7 +80,10 @@ impl Stage {
         ) || matches!(
             (self.action, self.of),
             (Action::Index | Action::Split, Some("sketch" | "coherence"))
-                | (_, Some("epochs-of-sketch" | "epochs-of-coherence"))
+                | (
+                    _,
+                    Some("epochs-of-sketch" | "epochs-of-coherence" | "uniparallel")
+                )
         );
         asked || !long || subject.ends_with("-static")
     }
@@ -100,7 +103,7 @@ const PAIRED: &[(&str, &str)] = &[("RELIVE_PAIRS", "always")];
 const TINY_PAIRED: &[(&str, &str)] = &[TINY[0], PAIRED[0]];
 
 /// All stages in the order in which they run.
-pub const STAGES: [Stage; 37] = [
+pub const STAGES: [Stage; 40] = [
     stage("native", Action::Native, USUAL, None, None),
     stage("run", Action::Run, PAIRED, None, Some(StageGroup::Run)),
     stage("run-tiny", Action::Run, TINY, None, Some(StageGroup::Run)),
@@ -251,6 +254,28 @@ pub const STAGES: [Stage; 37] = [
         Action::VerifyParts,
         USUAL,
         Some("epochs-of-sketch"),
+        Some(StageGroup::Verify),
+    ),
+    // The order is found while the program runs.
+    stage(
+        "uniparallel",
+        Action::Epochs("uniparallel"),
+        USUAL,
+        None,
+        Some(StageGroup::Record),
+    ),
+    stage(
+        "replay-of-uniparallel",
+        Action::Replay,
+        PAIRED,
+        Some("uniparallel"),
+        Some(StageGroup::Replay),
+    ),
+    stage(
+        "compare-of-uniparallel",
+        Action::CompareImages,
+        USUAL,
+        Some("uniparallel"),
         Some(StageGroup::Verify),
     ),
     stage(
@@ -429,6 +454,9 @@ mod tests {
             "replay-of-sketch-epochs",
             "compare-of-sketch-epochs",
             "verify-of-sketch-epochs",
+            "uniparallel",
+            "replay-of-uniparallel",
+            "compare-of-uniparallel",
             "epochs-of-coherence",
             "replay-of-coherence-epochs",
             "compare-of-coherence-epochs",

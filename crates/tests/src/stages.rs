@@ -165,15 +165,18 @@ fn applies(stage: &Stage, header: &Header) -> bool {
 fn uses_images(stage: &Stage) -> bool {
     matches!(
         stage.of,
-        Some("record-images" | "epochs-of-sketch" | "epochs-of-coherence")
+        Some("record-images" | "epochs-of-sketch" | "epochs-of-coherence" | "uniparallel")
     )
 }
 
 fn is_of_sketch(stage: &Stage) -> bool {
     matches!(
         stage.action,
-        Action::Sketch | Action::Epochs("sketch") | Action::Flight("sketch")
-    ) || matches!(stage.of, Some("sketch" | "epochs-of-sketch"))
+        Action::Sketch | Action::Epochs("sketch" | "uniparallel") | Action::Flight("sketch")
+    ) || matches!(
+        stage.of,
+        Some("sketch" | "epochs-of-sketch" | "uniparallel")
+    )
 }
 
 fn is_of_coherence(stage: &Stage) -> bool {
@@ -347,8 +350,8 @@ mod tests {
         assert_eq!(count("modes=run,record"), 6);
         assert_eq!(count("refused=x"), 7);
         assert_eq!(count("threads=yes"), 26);
-        assert_eq!(count("sketch=yes"), 37);
-        assert_eq!(count("sketch=yes coherence=no"), 27);
+        assert_eq!(count("sketch=yes"), 40);
+        assert_eq!(count("sketch=yes coherence=no"), 30);
         assert_eq!(count("sketch=yes refused=x refused-in=sketch"), 22);
     }
 
@@ -368,6 +371,7 @@ mod tests {
         let together = [
             "sketch",
             "epochs-of-sketch",
+            "uniparallel",
             "coherence",
             "epochs-of-coherence",
             "flight-of-sketch",

@@ -86,11 +86,15 @@ fn images(trace: &Trace) -> Result<Vec<ImageHead>> {
 
 /// The epoch from an image, or the beginning of a recording, to an image or its end.
 pub(super) fn stretch(folder: &Path, begin: Option<&ImageHead>, end: Option<u64>) -> Stretch {
-    let begins = begin.map(|head| head.work);
-    let found = found_folder(folder).join(begins.unwrap_or(0).to_string());
+    let epoch = Epoch {
+        begin: begin.map(|head| head.work),
+        end,
+    };
+    // Both ends: between those of one that has been found another image may come to be known.
+    let found = found_folder(folder).join(epoch.to_text().replace(' ', "to"));
     Stretch {
         trace: folder.to_owned(),
-        epoch: Epoch { begin: begins, end },
+        epoch,
         order: begin.map_or(0, |head| head.order),
         exact: exact_folder(&found),
         notes: found,

@@ -24,6 +24,7 @@ const LOOK: Duration = Duration::from_millis(10);
 
 /// An epoch of a recording that runs.
 struct FollowedEpoch {
+    number: usize,
     stretch: Stretch,
     progress: Progress,
 }
@@ -42,8 +43,12 @@ struct Following<'a> {
     trace: &'a Path,
     how: &'a FirstReplay<'a>,
     tapes: GrowingTapes,
+    /// In order.
     images: Vec<ImageHead>,
+    /// Each that ends with one of them.
     epochs: Vec<FollowedEpoch>,
+    /// How many there have been.
+    numbers: usize,
     searches: EpochSearches,
     news: FinderNews,
 }
@@ -61,6 +66,7 @@ pub fn follow(trace: &Path, how: &FirstReplay<'_>, recorder: &UnixStream) -> Res
         tapes: GrowingTapes::open(trace).map_err(Failure::setup)?,
         images: Vec::new(),
         epochs: Vec::new(),
+        numbers: 0,
         searches: EpochSearches::default(),
         news: FinderNews::default(),
     };
@@ -105,17 +111,31 @@ impl Following<'_> {
         Ok(true)
     }
 
-    /// An epoch ends with the image of this work, and the next one begins.
+    /// There is an image of this work, which mostly is the last one; of two copies of the process the later one may have been faster.
     fn add(&mut self, work: u64) -> Result<()> {
-        let trace = Trace::open_recorded(self.trace).map_err(Failure::setup)?;
         let image = ImageReader::open(self.trace, ImageSet::Epochs, 0, work);
         let head = *image.map_err(Failure::setup)?.head();
-        let end = image_state(&trace, work)?;
+        let place = self.images.partition_point(|other| other.work < work);
+        self.images.insert(place, head);
+        self.epochs
+            .retain(|epoch| epoch.stretch.epoch.end != self.images.get(place + 1).map(|next| next.work));
+        for place in place..self.images.len().min(place + 2) {
+            self.add_epoch(place)?;
+        }
+        Ok(())
+    }
+
+    /// An epoch ends with this image.
+    fn add_epoch(&mut self, place: usize) -> Result<()> {
+        let trace = Trace::open_recorded(self.trace).map_err(Failure::setup)?;
+        let work = self.images[place].work;
+        let begin = place.checked_sub(1).and_then(|before| self.images.get(before));
+        self.numbers += 1;
         self.epochs.push(FollowedEpoch {
-            stretch: stretch(self.trace, self.images.last(), Some(work)),
-            progress: Progress::Recorded(Box::new(end)),
+            number: self.numbers,
+            stretch: stretch(self.trace, begin, Some(work)),
+            progress: Progress::Recorded(Box::new(image_state(&trace, work)?)),
         });
-        self.images.push(head);
         Ok(())
     }
 
@@ -135,10 +155,10 @@ impl Following<'_> {
             }
         }
         let jobs = places(self.trace, self.images.as_slice(), self.how.jobs)?;
-        for (number, epoch) in self.epochs.iter_mut().enumerate() {
+        for epoch in &mut self.epochs {
             if self.searches.len() < jobs && matches!(epoch.progress, Progress::Ready) {
                 let command = (self.how.searcher)(epoch.stretch.epoch);
-                self.searches.begin(number, command)?;
+                self.searches.begin(epoch.number, command)?;
                 epoch.progress = Progress::Searched;
             }
         }
@@ -147,7 +167,8 @@ impl Following<'_> {
 
     /// The search for an epoch is over.
     fn searched(&mut self, number: usize, found: Result<u32>) {
-        let Some(epoch) = self.epochs.get_mut(number) else {
+        let mut epochs = self.epochs.iter_mut();
+        let Some(epoch) = epochs.find(|epoch| epoch.number == number) else {
             return;
         };
         epoch.progress = Progress::Over;
