@@ -15,11 +15,15 @@ use relive_engine::supervisor::{EndStatus, FinderEnd, FinderNews};
 use crate::args::{EpochArgs, EpochsArgs};
 use crate::{output, traces};
 
-/// The command of a process that searches an epoch.
-pub fn command(trace: &Path, epoch: Epoch) -> Command {
+/// Most attempts for an epoch of a recording that runs: who records waits for it in the end. The first replay searches on.
+pub const ATTEMPTS: u32 = 24;
+
+/// The command of a process that searches an epoch, by so many attempts at most.
+pub fn command(trace: &Path, epoch: Epoch, attempts: u32) -> Command {
     let mut command = Command::new("/proc/self/exe");
     command.arg("epoch").arg("--trace").arg(trace);
     command.arg(format!("--epoch={}", epoch.to_text()));
+    command.arg(format!("--attempts={attempts}"));
     command
 }
 
@@ -38,7 +42,7 @@ pub fn finder(trace: &Path, jobs: usize) -> Command {
 pub fn execute(args: &EpochArgs) -> Result<EndStatus, Failure> {
     let epoch = Epoch::from_text(&args.epoch);
     let epoch = epoch.ok_or_else(|| Failure::setup("--epoch names none"))?;
-    let answer = search_epoch(&args.trace, epoch)?;
+    let answer = search_epoch(&args.trace, epoch, args.attempts)?;
     let line = serde_json::to_string(&answer).map_err(Failure::internal)?;
     output::print(|out| Ok(writeln!(out, "{line}")?))
 }
@@ -53,28 +57,20 @@ pub fn find(args: &EpochsArgs) -> Result<EndStatus, Failure> {
     let trace = &args.trace;
     let how = FirstReplay {
         jobs: args.jobs,
-        searcher: &|epoch| command(trace, epoch),
+        attempts: ATTEMPTS,
+        goes_as_a_whole: false,
+        searcher: &|epoch| command(trace, epoch, ATTEMPTS),
     };
-    explore::follow(trace, &how, &recorder)?;
+    let meanwhile = explore::follow(trace, &how, &recorder)?;
     // From here on nobody but this process works for the keyboard.
     for signal in [libc::SIGINT, libc::SIGQUIT] {
         // SAFETY: the default action.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
     }
-    let end = match traces::find_order(trace) {
-        Ok(found) => FinderEnd {
-            epochs: found.epochs,
-            attempts: found.attempts,
-            failed: None,
-        },
-        Err(failure) => FinderEnd {
-            epochs: 0,
-            attempts: 0,
-            failed: Some((failure.class() as u32, failure.text().to_owned())),
-        },
-    };
+    let found = traces::find_order(trace, ATTEMPTS, false);
+    let found = found.map(|found| (found.epochs, found.attempts));
     let news = FinderNews {
-        end: Some(end),
+        end: Some(FinderEnd::of(found, meanwhile)),
         ..FinderNews::default()
     };
     let mut line = serde_json::to_vec(&news).map_err(Failure::internal)?;

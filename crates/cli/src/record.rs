@@ -7,8 +7,8 @@ use relive_engine::Failure;
 
 use relive_engine::explore;
 use relive_engine::supervisor::{
-    self, EndStatus, EpochPlan, FinderEnd, FlightPart, FlightPlan, FlightWindow, KeptFlight,
-    LiveImages, LiveIndexed, RecordOptions, Recording,
+    self, EndStatus, EpochFinder, EpochPlan, FinderEnd, FlightPart, FlightPlan, FlightWindow,
+    KeptFlight, LiveImages, LiveIndexed, RecordOptions,
 };
 use relive_sched::Seed;
 use relive_trace::ImageSet;
@@ -127,11 +127,16 @@ pub fn execute(args: &RecordArgs) -> Result<EndStatus, Failure> {
     match supervisor::record(&options) {
         Ok(mut recording) => {
             recording.remarks.iter().for_each(|remark| complain(remark));
+            let found = recording.finder.take().map(EpochFinder::finish);
             if let (Some(how), Some(totals)) = (args.stats.stats, &recording.totals) {
-                Stats::new(totals, Some(&recording.summary)).tell(how);
+                let mut stats = Stats::new(totals, Some(&recording.summary));
+                if let Some(found) = &found {
+                    stats.add_epochs(found, recording.held);
+                }
+                stats.tell(how);
             }
             match &recording.indexed {
-                Some(Ok(_)) if recording.finder.is_some() => {}
+                Some(Ok(_)) if found.is_some() => {}
                 Some(Ok(made)) => tell(&index_text(made, args.mode)),
                 Some(Err(failure)) => complain(&format!("no index was made: {failure}")),
                 None => {}
@@ -160,7 +165,7 @@ pub fn execute(args: &RecordArgs) -> Result<EndStatus, Failure> {
             } else {
                 format!("replay {}", place.name())
             };
-            let exact = find_rest(&mut recording);
+            let exact = found.map_or(String::new(), |found| exact_text(&found, recording.held));
             tell(&format!(
                 "recorded as {} ({}){exact}; next: relive {next}",
                 place.name(),
@@ -179,23 +184,14 @@ fn half_of_cores() -> usize {
     (traces::jobs(None) / 2).max(1)
 }
 
-/// Waits until the order of all threads is found, if it is searched, and says how exact the recording is.
-fn find_rest(recording: &mut Recording) -> String {
-    let Some(finder) = recording.finder.take() else {
-        return String::new();
-    };
-    match finder.finish() {
-        Ok(end) => exact_text(&end, recording.held),
-        Err(failure) => {
-            complain(&format!(
-                "the order of its threads is not found, and the first replay searches on: {failure}"
-            ));
-            ", a sketch".to_owned()
-        }
-    }
-}
-
+/// How exact a recording is whose order was searched.
 fn exact_text(end: &FinderEnd, held: Duration) -> String {
+    if let Some(failure) = end.failure() {
+        complain(&format!(
+            "the order of its threads is not found, and the first replay searches on: {failure}"
+        ));
+        return ", a sketch".to_owned();
+    }
     let attempts = match end.attempts as usize == end.epochs {
         true => String::new(),
         false => format!(", {}", count(end.attempts.into(), "attempt")),

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::time::Duration;
 
 use relive_engine::stats::Totals;
+use relive_engine::supervisor::FinderEnd;
 use relive_trace::Summary;
 use serde::{Deserialize, Serialize};
 
@@ -11,13 +13,14 @@ use crate::args::StatsFormat;
 use crate::format;
 
 /// Sections in the order in which they are shown; keys in JSON.
-const SECTIONS: [&str; 6] = [
+const SECTIONS: [&str; 7] = [
     "translation",
     "indirect_misses",
     "exits",
     "system_calls",
     "events",
     "trace",
+    "epochs",
 ];
 
 /// Numbers by section and name.
@@ -79,6 +82,22 @@ impl Stats {
             );
         }
         stats
+    }
+
+    /// Adds what became of the epochs of a recording, for which its program has waited so long.
+    pub fn add_epochs(&mut self, end: &FinderEnd, held: Duration) {
+        self.section(
+            "epochs",
+            [
+                ("found", end.epochs as u64),
+                ("found while the program ran", end.meanwhile.into()),
+                ("attempts", end.attempts.into()),
+                (
+                    "milliseconds for which the program waited",
+                    held.as_millis() as u64,
+                ),
+            ],
+        );
     }
 
     fn section<N: Into<String>>(

@@ -65,7 +65,7 @@ pub fn open_recorded(name: Option<&Path>) -> Result<Trace, Failure> {
 
 /// Finds the order in which the threads of a sketch ran, before its first replay.
 fn linearise(trace: &Path) -> Result<(), Failure> {
-    let found = find_order(trace)?;
+    let found = find_order(trace, explore::ATTEMPTS, true)?;
     let epochs = match found.epochs {
         1 => String::new(),
         n => format!("{}, ", format::count(n as u64, "epoch")),
@@ -80,16 +80,22 @@ fn linearise(trace: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The same, without telling of it in the end.
+/// The same, without telling of it in the end, by so many attempts for an epoch; where one of them is not found, as a whole or not.
 ///
 /// # Errors
 /// It is not found.
-pub fn find_order(trace: &Path) -> Result<FirstFound, Failure> {
+pub fn find_order(
+    trace: &Path,
+    attempts: u32,
+    goes_as_a_whole: bool,
+) -> Result<FirstFound, Failure> {
     const WHAT: &str = "the order of the threads: attempt";
     let progress = progress::spinner(WHAT, explore::ATTEMPTS.into());
     let how = FirstReplay {
         jobs: jobs(None),
-        searcher: &|epoch| epoch::command(trace, epoch),
+        attempts,
+        goes_as_a_whole,
+        searcher: &|epoch| epoch::command(trace, epoch, attempts),
     };
     let found = explore::linearise(trace, &how, &mut |progressed| match progressed {
         Linearising::Attempt(n) => progress.set_position(n.into()),

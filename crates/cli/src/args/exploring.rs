@@ -50,6 +50,8 @@ pub struct EpochArgs {
     pub trace: PathBuf,
     #[arg(long)]
     pub epoch: String,
+    #[arg(long)]
+    pub attempts: u32,
 }
 
 // Arguments of the hidden `epochs`.

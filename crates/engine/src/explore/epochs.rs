@@ -114,11 +114,11 @@ pub(super) fn found_folder(trace: &Path) -> PathBuf {
     trace.join("epochs.found")
 }
 
-/// Searches the order of one epoch of a recording, which may still run; for a process of its own, as each supervises replays.
+/// Searches the order of one epoch of a recording, which may still run, by so many attempts at most; for a process of its own, as each supervises replays.
 ///
 /// # Errors
 /// There is no such epoch.
-pub fn search_epoch(trace: &Path, epoch: Epoch) -> Result<EpochAnswer> {
+pub fn search_epoch(trace: &Path, epoch: Epoch, attempts: u32) -> Result<EpochAnswer> {
     let trace = std::path::absolute(trace).map_err(Failure::setup)?;
     let images = images(&Trace::open_recorded(&trace).map_err(Failure::setup)?)?;
     let none = || Failure::setup("the recording has no such epoch");
@@ -131,7 +131,7 @@ pub fn search_epoch(trace: &Path, epoch: Epoch) -> Result<EpochAnswer> {
     let begin = epoch.begin.map(image).transpose()?;
     let stretch = stretch(&trace, begin, epoch.end);
     std::fs::create_dir_all(&stretch.notes).map_err(|e| cannot(&stretch.notes, &e))?;
-    let found = first_search::search(&stretch, 1, &mut |_| ());
+    let found = first_search::search(&stretch, (attempts, 1), &mut |_| ());
     Ok(EpochAnswer::of(found))
 }
 

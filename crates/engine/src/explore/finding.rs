@@ -8,7 +8,7 @@ use relive_trace::Trace;
 
 use super::epochs;
 use super::exploration::{Exploration, ExploreEnd, ExploreOptions, ExploreWatcher};
-use super::first_search::{Linearising, search};
+use super::first_search::{ATTEMPTS, Linearising, search};
 use crate::failure::{Failure, FailureClass, Result};
 use crate::logging;
 use crate::modes::replay::epoch::Epoch;
@@ -18,6 +18,10 @@ use crate::supervisor::{ExactLock, Stretch, keep_keyboard};
 pub struct FirstReplay<'a> {
     /// Attempts, or epochs, at the same time.
     pub jobs: usize,
+    /// Most attempts for an epoch.
+    pub attempts: u32,
+    /// Where an epoch is not found the order of the whole recording is searched.
+    pub goes_as_a_whole: bool,
     /// Starts a process that searches this epoch, and writes an [`EpochAnswer`](super::EpochAnswer) as a line of
     /// JSON.
     pub searcher: &'a dyn Fn(Epoch) -> Command,
@@ -59,13 +63,13 @@ pub fn linearise(
                 return Ok(FirstFound { attempts, epochs });
             }
             // An image may lie where a replay cannot be described as the recorder was: without it the order may be found.
-            Err(failure) if failure.class() == FailureClass::Divergence => {
+            Err(failure) if how.goes_as_a_whole && failure.class() == FailureClass::Divergence => {
                 tracing::info!(target: "linear", "as a whole, as an epoch is not found: {failure}");
             }
             Err(failure) => return Err(failure),
         }
     }
-    let attempts = search(&Stretch::whole(trace), how.jobs, watcher)?;
+    let attempts = search(&Stretch::whole(trace), (ATTEMPTS, how.jobs), watcher)?;
     epochs::forget(trace)?;
     Ok(FirstFound {
         attempts,

@@ -12,7 +12,7 @@ use crate::modes::replay::linear::wanted::Turns;
 use crate::supervisor::{Stretch, learn, try_order};
 use crate::timeline::ReplayProcess;
 
-/// Most attempts of a first replay.
+/// Most attempts of a first replay, for the whole recording or for each epoch.
 pub const ATTEMPTS: u32 = 128;
 
 /// Progress of a first replay.
@@ -41,14 +41,14 @@ impl ExploreWatcher for FirstAttempts<'_> {
     fn races(&mut self, _: &[Race], _: Option<&mut ReplayProcess>) {}
 }
 
-/// Finds an order of a stretch of a recording, by up to `jobs` attempts at a time, and writes its exact tapes. How many there were.
+/// Finds an order of a stretch of a recording, by so many attempts at most, up to `jobs` at a time, and writes its exact tapes. How many there were.
 ///
 /// # Errors
 /// No order that was tried agrees with the recording: expected and actual events of the first attempt are in
 /// the message. What the attempts found out is kept for further ones.
 pub(super) fn search(
     stretch: &Stretch,
-    jobs: usize,
+    (attempts, jobs): (u32, usize),
     watcher: &mut dyn FnMut(Linearising),
 ) -> Result<u32> {
     watcher(Linearising::Attempt(1));
@@ -84,7 +84,7 @@ pub(super) fn search(
         exploration.explored.add_failed(hints, first)?;
     }
     let options = ExploreOptions {
-        attempts: ATTEMPTS,
+        attempts,
         time: None,
         jobs,
     };

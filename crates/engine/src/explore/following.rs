@@ -54,11 +54,11 @@ struct Following<'a> {
 }
 
 /// Searches the epochs of a recording until it is finished, each when it can be: the recorder says in a stream which images there are, and is told
-/// in it how far the search is. What is found is kept beside the recording.
+/// in it how far the search is. What is found is kept beside the recording: how many epochs.
 ///
 /// # Errors
 /// The recording cannot be read.
-pub fn follow(trace: &Path, how: &FirstReplay<'_>, recorder: &UnixStream) -> Result<()> {
+pub fn follow(trace: &Path, how: &FirstReplay<'_>, recorder: &UnixStream) -> Result<u32> {
     logging::init();
     let mut following = Following {
         trace,
@@ -84,7 +84,7 @@ pub fn follow(trace: &Path, how: &FirstReplay<'_>, recorder: &UnixStream) -> Res
             Waited::Nothing => {}
         }
     }
-    Ok(())
+    Ok(following.news.found)
 }
 
 impl Following<'_> {
@@ -117,8 +117,9 @@ impl Following<'_> {
         let head = *image.map_err(Failure::setup)?.head();
         let place = self.images.partition_point(|other| other.work < work);
         self.images.insert(place, head);
-        self.epochs
-            .retain(|epoch| epoch.stretch.epoch.end != self.images.get(place + 1).map(|next| next.work));
+        self.epochs.retain(|epoch| {
+            epoch.stretch.epoch.end != self.images.get(place + 1).map(|next| next.work)
+        });
         for place in place..self.images.len().min(place + 2) {
             self.add_epoch(place)?;
         }
@@ -129,7 +130,9 @@ impl Following<'_> {
     fn add_epoch(&mut self, place: usize) -> Result<()> {
         let trace = Trace::open_recorded(self.trace).map_err(Failure::setup)?;
         let work = self.images[place].work;
-        let begin = place.checked_sub(1).and_then(|before| self.images.get(before));
+        let begin = place
+            .checked_sub(1)
+            .and_then(|before| self.images.get(before));
         self.numbers += 1;
         self.epochs.push(FollowedEpoch {
             number: self.numbers,

@@ -45,6 +45,8 @@ pub struct FinderEnd {
     pub epochs: usize,
     /// Attempts that it took.
     pub attempts: u32,
+    /// Epochs that were found while the program ran.
+    pub meanwhile: u32,
     /// Class and text of the failure, if the order is not found.
     pub failed: Option<(u32, String)>,
 }
@@ -157,28 +159,52 @@ impl EpochFinder {
         }
     }
 
-    /// No further image comes, and the recording is whole: waits until the order of all epochs is found.
-    ///
-    /// # Errors
-    /// It is not.
-    pub fn finish(mut self) -> Result<FinderEnd> {
-        let failed = |e: std::io::Error| Failure::setup(format!("the search for the order: {e}"));
-        self.stream.set_nonblocking(false).map_err(failed)?;
+    /// No further image comes, and the recording is whole: waits until the order of all epochs is found, or is not.
+    #[must_use]
+    pub fn finish(mut self) -> FinderEnd {
+        let status = self.end();
+        let none = |what: String| {
+            Failure::setup(format!("the process that searches it has ended: {what}"))
+        };
+        match (self.news.end.take(), status) {
+            (Some(end), _) => end,
+            (None, Ok(status)) => FinderEnd::of(Err(none(status)), 0),
+            (None, Err(error)) => FinderEnd::of(Err(none(error.to_string())), 0),
+        }
+    }
+
+    /// Waits for its end: how it has ended.
+    fn end(&mut self) -> std::io::Result<String> {
+        self.stream.set_nonblocking(false)?;
         self.tell();
         // It may be gone.
         let _ = self.stream.shutdown(Shutdown::Write);
         self.take_news();
-        let status = match self.is_gone {
-            true => "ended early".to_owned(),
-            false => self.child.wait().map_err(failed)?.to_string(),
-        };
-        let end = self.news.end.take();
-        let end = end.ok_or_else(|| {
-            Failure::setup(format!("the search for the order of threads: {status}"))
-        })?;
-        match end.failed {
-            None => Ok(end),
-            Some((class, text)) => Err(Failure::of_parts(class, text)),
+        match self.is_gone {
+            true => Ok("too early".to_owned()),
+            false => Ok(self.child.wait()?.to_string()),
         }
+    }
+}
+
+impl FinderEnd {
+    /// Of a search that has ended so, behind so many epochs that were found while the program ran.
+    #[must_use]
+    pub fn of(found: Result<(usize, u32)>, meanwhile: u32) -> Self {
+        let (epochs, attempts) = *found.as_ref().unwrap_or(&(0, 0));
+        let failed = found.err();
+        Self {
+            epochs,
+            attempts,
+            meanwhile,
+            failed: failed.map(|failure| (failure.class() as u32, failure.text().to_owned())),
+        }
+    }
+
+    /// Why the order is not found, if it is not.
+    #[must_use]
+    pub fn failure(&self) -> Option<Failure> {
+        let (class, text) = self.failed.clone()?;
+        Some(Failure::of_parts(class, text))
     }
 }

@@ -17,13 +17,16 @@ use crate::tape::SYNCHRONOUS;
 
 /// Images of a recording that need not be all there; when there are so many, every other one goes and they are made half as often.
 const MOST: usize = 128;
-/// The time between two images is so many times that which one takes.
+/// The time between two images is so many times that which the last one took; where each epoch is run again too, which costs more than
+/// its image does.
 const RARE: u32 = 20;
+const LESS_RARE: u32 = 4;
 
 /// How images are made while recording.
 #[derive(Clone, Copy, Debug)]
 pub struct LiveImages {
-    /// Time between two, at least, which also makes up twenty times the time that one takes; 0: one after the other.
+    /// Time between two, at least, which also makes up twenty times the time that the last one took (four times, if it grows); 0: one
+    /// after the other.
     pub every: Duration,
     /// The time at first, by which it grows with each of them; all of them stay. `None`: it is the same, until there are many.
     pub grows: Option<Duration>,
@@ -60,7 +63,7 @@ pub struct LiveIndex {
     finished: BTreeSet<(u32, u64)>,
     asked: Instant,
     every: Duration,
-    /// The longest time that an image took.
+    /// The time that the last image took.
     took: Duration,
 }
 
@@ -88,12 +91,19 @@ impl LiveIndex {
     pub fn tick(&mut self) {
         let every = match self.plan.every {
             Duration::ZERO => Duration::ZERO,
-            _ => self.every.max(self.took * RARE),
+            _ => self.every.max(self.took * self.rare()),
         };
         let room = self.index.length() < self.plan.most;
         if room && self.incoming.is_empty() && self.asked.elapsed() >= every {
             self.asked = Instant::now();
             CHECKPOINTS.of(&self.shm).want();
+        }
+    }
+
+    fn rare(&self) -> u32 {
+        match self.plan.grows {
+            None => RARE,
+            Some(_) => LESS_RARE,
         }
     }
 
@@ -120,7 +130,8 @@ impl LiveIndex {
         let Some((began, image)) = self.incoming.remove(&ring) else {
             return Ok(None);
         };
-        self.took = self.took.max(began.elapsed());
+        self.took = began.elapsed();
+        tracing::debug!(target: "checkpoint", "an image took {:?}", began.elapsed());
         let whole = image.finish();
         let Some((prologue, image)) = whole.and_then(|(told, image)| Some((told, image?))) else {
             return Ok(None);
