@@ -1,22 +1,15 @@
 //! The search for the order of one epoch of a recording, in a process of its own: it supervises replays, as several do at the
-//! same time. Its answer is a line of JSON on standard output. And the search for all of them while their recording runs: its
-//! standard input is the recorder's stream. Failures of Relive go to standard error, as anywhere.
+//! same time. Its answer is a line of JSON on standard output. Failures of Relive go to standard error, as anywhere.
 
-use std::io::{Write, stdin};
-use std::os::fd::AsFd;
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Command;
 
 use relive_engine::Failure;
-use relive_engine::explore::{self, Epoch, FirstReplay, search_epoch};
-use relive_engine::supervisor::{EndStatus, FinderEnd, FinderNews};
+use relive_engine::explore::{Epoch, search_epoch};
+use relive_engine::supervisor::EndStatus;
 
-use crate::args::{EpochArgs, EpochsArgs};
-use crate::{output, traces};
-
-/// Most attempts for an epoch of a recording that runs: who records waits for it in the end. The first replay searches on.
-pub const ATTEMPTS: u32 = 24;
+use crate::args::EpochArgs;
+use crate::output;
 
 /// The command of a process that searches an epoch, by so many attempts at most.
 pub fn command(trace: &Path, epoch: Epoch, attempts: u32) -> Command {
@@ -24,14 +17,6 @@ pub fn command(trace: &Path, epoch: Epoch, attempts: u32) -> Command {
     command.arg("epoch").arg("--trace").arg(trace);
     command.arg(format!("--epoch={}", epoch.to_text()));
     command.arg(format!("--attempts={attempts}"));
-    command
-}
-
-/// The command of a process that searches those of a recording that runs, so many at a time.
-pub fn finder(trace: &Path, jobs: usize) -> Command {
-    let mut command = Command::new("/proc/self/exe");
-    command.arg("epochs").arg("--trace").arg(trace);
-    command.arg("--jobs").arg(jobs.to_string());
     command
 }
 
@@ -45,36 +30,4 @@ pub fn execute(args: &EpochArgs) -> Result<EndStatus, Failure> {
     let answer = search_epoch(&args.trace, epoch, args.attempts)?;
     let line = serde_json::to_string(&answer).map_err(Failure::internal)?;
     output::print(|out| Ok(writeln!(out, "{line}")?))
-}
-
-/// Searches while the recording runs, and what is left behind its end.
-///
-/// # Errors
-/// There is no recorder.
-pub fn find(args: &EpochsArgs) -> Result<EndStatus, Failure> {
-    let own = stdin().as_fd().try_clone_to_owned();
-    let mut recorder = UnixStream::from(own.map_err(Failure::setup)?);
-    let trace = &args.trace;
-    let how = FirstReplay {
-        jobs: args.jobs,
-        attempts: ATTEMPTS,
-        goes_as_a_whole: false,
-        searcher: &|epoch| command(trace, epoch, ATTEMPTS),
-    };
-    let meanwhile = explore::follow(trace, &how, &recorder)?;
-    // From here on nobody but this process works for the keyboard.
-    for signal in [libc::SIGINT, libc::SIGQUIT] {
-        // SAFETY: the default action.
-        unsafe { libc::signal(signal, libc::SIG_DFL) };
-    }
-    let found = traces::find_order(trace, ATTEMPTS, false);
-    let found = found.map(|found| (found.epochs, found.attempts));
-    let news = FinderNews {
-        end: Some(FinderEnd::of(found, meanwhile)),
-        ..FinderNews::default()
-    };
-    let mut line = serde_json::to_vec(&news).map_err(Failure::internal)?;
-    line.push(b'\n');
-    recorder.write_all(&line).map_err(Failure::setup)?;
-    Ok(EndStatus::Code(0))
 }

@@ -20,6 +20,7 @@ mod dump;
 mod epoch;
 mod escape;
 mod explore;
+mod finder;
 mod format;
 mod hunt;
 mod index;
@@ -130,6 +131,6 @@ fn execute(command: &Command) -> Result<EndStatus, Failure> {
         Command::Travel(args) => travel::execute(args),
         Command::Attempt(args) => attempt::execute(args),
         Command::Epoch(args) => epoch::execute(args),
-        Command::Epochs(args) => epoch::find(args),
+        Command::Epochs(args) => finder::execute(args),
     }
 }

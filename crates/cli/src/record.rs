@@ -18,7 +18,7 @@ use crate::format::{self, count, duration, size};
 use crate::output::{complain, tell};
 use crate::place::Place;
 use crate::stats::Stats;
-use crate::{epoch, keep, traces};
+use crate::{finder, keep, traces};
 
 /// Time between two session images, at least, by default.
 const EVERY: Duration = Duration::from_secs(1);
@@ -97,7 +97,7 @@ pub fn execute(args: &RecordArgs) -> Result<EndStatus, Failure> {
     if flight.is_some() {
         keep::clear(&work);
     }
-    let finder = |trace: &Path| epoch::finder(trace, jobs);
+    let finder = |trace: &Path| finder::command(trace, jobs);
     let options = RecordOptions {
         program: guest.program(),
         args: guest.args(),

@@ -352,7 +352,7 @@ mod tests {
         assert_eq!(count("threads=yes"), 26);
         assert_eq!(count("sketch=yes"), 40);
         assert_eq!(count("sketch=yes coherence=no"), 30);
-        assert_eq!(count("sketch=yes refused=x refused-in=sketch"), 22);
+        assert_eq!(count("sketch=yes refused=x refused-in=sketch"), 23);
     }
 
     #[test]

@@ -56,7 +56,12 @@ concerns its epoch alone. The images are an index then.
 With --mode coherence they run on all cores too, and every access to memory has its place in the \
 recording, races included: the first replay finds the turns without guessing. Programs that \
 compute take several times their time, and those whose threads take memory from each other all \
-the time more (docs/limits.md).";
+the time more (docs/limits.md).
+
+With --mode uniparallel a recording is as with --mode sketch and --index, and each stretch between two \
+session images is run again meanwhile, by as many other processes as --jobs says: one thread at a time, until it \
+ends as the program did. When relive record ends, the recording is exact, races included. It takes cores that the program \
+leaves free; without them the program waits (--stats says how long).";
 
 pub(super) const RECORD_AFTER: &str = "\
 Examples:
@@ -65,7 +70,8 @@ Examples:
   relive record --chaos ./racy-test
   relive record --flight=1m ./server
   relive record --flight=200MiB --keep-on USR2 ./server
-  relive record --mode coherence --flight=10s ./server   # on all cores, races included";
+  relive record --mode coherence --flight=10s ./server   # on all cores, races included
+  relive record --mode uniparallel ./test                # the same, with spare cores";
 
 pub(super) const REPLAY: &str = "\
 Replay a recording: the same bytes on standard output and error, in the same order, and the \

@@ -31,6 +31,7 @@ mod stats;
 mod streams;
 mod terminal;
 mod travel;
+mod uniparallel;
 mod usage;
 mod variables;
 mod windows;

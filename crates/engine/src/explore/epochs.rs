@@ -3,16 +3,15 @@
 //! of all of them, one behind the other, are those of the recording. Must never put tapes together of which one has not come to
 //! the image at its end.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use relive_trace::{ImageHead, ImageSet, TapeId, Trace, exact_folder, images_of};
 
 use super::epoch_searches::{EpochAnswer, EpochSearches, Waited};
-use super::epoch_state::image_state;
+use super::epoch_state::{found_folder, image_state, is_recorded};
 use super::exploration::{Exploration, ExploreEnd, ExploreOptions, ExploreWatcher};
 use super::first_search;
-use super::following::is_recorded;
 use super::joined_epochs::put_together;
 use crate::failure::{Failure, Result};
 use crate::modes::replay::epoch::Epoch;
@@ -107,11 +106,6 @@ pub(super) fn stretch(folder: &Path, begin: Option<&ImageHead>, end: Option<u64>
 /// Its images cannot be read.
 pub fn epochs(trace: &Trace) -> Result<usize> {
     Ok(of(trace)?.map_or(1, |all| all.len()))
-}
-
-/// The folder with what is found of each epoch, until all is.
-pub(super) fn found_folder(trace: &Path) -> PathBuf {
-    trace.join("epochs.found")
 }
 
 /// Searches the order of one epoch of a recording, which may still run, by so many attempts at most; for a process of its own, as each supervises replays.

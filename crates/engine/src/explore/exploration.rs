@@ -15,7 +15,7 @@ use crate::modes::replay::epoch::Epoch;
 use crate::modes::replay::linear::hints::Hints;
 use crate::modes::replay::linear::path::{self, Paths};
 use crate::modes::replay::linear::search::Search;
-use crate::modes::replay::linear::wanted::Turns;
+use crate::modes::replay::linear::wanted::TurnLength;
 use crate::supervisor::{ExactLock, Stretch, try_order, waits_for_others};
 use crate::timeline::{ReplayProcess, follow, processes};
 
@@ -390,7 +390,7 @@ impl<'a> Exploration<'a> {
         if self.stretch.is_found() {
             return Ok(true);
         }
-        let failed = match try_order(self.stretch, Turns::Close, &hints) {
+        let failed = match try_order(self.stretch, TurnLength::Close, &hints) {
             Ok(replayed) => {
                 watcher.attempted(&Attempted {
                     attempts: self.attempts() + 1,

@@ -8,7 +8,7 @@ use super::explored::FailedTrial;
 use crate::failure::{Failure, FailureClass, Result};
 use crate::guide::races::Race;
 use crate::modes::replay::linear::hints::Hints;
-use crate::modes::replay::linear::wanted::Turns;
+use crate::modes::replay::linear::wanted::TurnLength;
 use crate::supervisor::{Stretch, learn, try_order};
 use crate::timeline::ReplayProcess;
 
@@ -53,7 +53,7 @@ pub(super) fn search(
 ) -> Result<u32> {
     watcher(Linearising::Attempt(1));
     let hints = Hints::default();
-    let long = try_order(stretch, Turns::Long, &hints);
+    let long = try_order(stretch, TurnLength::Long, &hints);
     match long.map_err(|failed| failed.failure) {
         Ok(_) => return Ok(1),
         Err(failure) if failure.class() != FailureClass::Divergence => return Err(failure),
@@ -63,7 +63,7 @@ pub(super) fn search(
         }
     }
     watcher(Linearising::Attempt(2));
-    let failed = match try_order(stretch, Turns::Close, &hints) {
+    let failed = match try_order(stretch, TurnLength::Close, &hints) {
         Ok(_) => return Ok(2),
         Err(failed) => failed,
     };

@@ -11,7 +11,7 @@ use std::time::Duration;
 use relive_trace::{GrowingTapes, ImageHead, ImageReader, ImageSet, TapeId, Trace};
 
 use super::epoch_searches::{EpochSearches, Waited};
-use super::epoch_state::image_state;
+use super::epoch_state::{image_state, is_recorded};
 use super::epochs::{places, stretch};
 use super::finding::FirstReplay;
 use crate::failure::{Failure, Result};
@@ -26,11 +26,11 @@ const LOOK: Duration = Duration::from_millis(10);
 struct FollowedEpoch {
     number: usize,
     stretch: Stretch,
-    progress: Progress,
+    progress: EpochProgress,
 }
 
 /// How far it is.
-enum Progress {
+enum EpochProgress {
     /// Some of what its threads did is not on their tapes, up to this end.
     Recorded(Box<SessionState>),
     Ready,
@@ -39,7 +39,7 @@ enum Progress {
 }
 
 /// A recording that runs, and the search.
-struct Following<'a> {
+struct FollowedRecording<'a> {
     trace: &'a Path,
     how: &'a FirstReplay<'a>,
     tapes: GrowingTapes,
@@ -57,10 +57,10 @@ struct Following<'a> {
 /// in it how far the search is. What is found is kept beside the recording: how many epochs.
 ///
 /// # Errors
-/// The recording cannot be read.
+/// There are no tapes.
 pub fn follow(trace: &Path, how: &FirstReplay<'_>, recorder: &UnixStream) -> Result<u32> {
     logging::init();
-    let mut following = Following {
+    let mut following = FollowedRecording {
         trace,
         how,
         tapes: GrowingTapes::open(trace).map_err(Failure::setup)?,
@@ -74,41 +74,52 @@ pub fn follow(trace: &Path, how: &FirstReplay<'_>, recorder: &UnixStream) -> Res
     let mut runs = true;
     while runs || following.searches.len() > 0 {
         if runs {
-            following.begin_searches()?;
+            let begun = following.begin_searches();
+            following.gives_up_at(begun);
             following.tell(recorder);
         }
         let other = runs.then(|| recorder.as_fd());
         match following.searches.wait(other, following.patience())? {
             Waited::Searched(number, found) => following.searched(number, found),
-            Waited::Other => runs = following.take_images(recorder, &mut told)?,
+            Waited::Other => runs = following.take_images(recorder, &mut told),
             Waited::Nothing => {}
         }
     }
     Ok(following.news.found)
 }
 
-impl Following<'_> {
+impl FollowedRecording<'_> {
     /// For how long nothing needs to be looked at.
     fn patience(&self) -> Option<Duration> {
         let mut epochs = self.epochs.iter();
-        let waits = epochs.any(|epoch| matches!(epoch.progress, Progress::Recorded(_)));
+        let waits = epochs.any(|epoch| matches!(epoch.progress, EpochProgress::Recorded(_)));
         waits.then_some(LOOK)
     }
 
+    /// Nothing more is searched where the images cannot be read: the recorder has none after all, or the search at the end tells more.
+    fn gives_up_at(&mut self, done: Result<()>) {
+        if let Err(failure) = done {
+            tracing::info!(target: "linear", "no epochs: {failure}");
+            self.epochs.clear();
+            self.images.clear();
+        }
+    }
+
     /// Takes the names of new images from the recorder. Whether it goes on.
-    fn take_images(&mut self, mut recorder: &UnixStream, told: &mut Vec<u8>) -> Result<bool> {
+    fn take_images(&mut self, mut recorder: &UnixStream, told: &mut Vec<u8>) -> bool {
         let mut bytes = [0; 1024];
         match recorder.read(&mut bytes) {
-            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => return Ok(true),
-            Ok(0) | Err(_) => return Ok(false),
+            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => return true,
+            Ok(0) | Err(_) => return false,
             Ok(read) => told.extend_from_slice(&bytes[..read]),
         }
         let (names, rest) = told.as_chunks();
         for name in names {
-            self.add(u64::from_le_bytes(*name))?;
+            let added = self.add(u64::from_le_bytes(*name));
+            self.gives_up_at(added);
         }
         *told = rest.to_vec();
-        Ok(true)
+        true
     }
 
     /// There is an image of this work, which mostly is the last one; of two copies of the process the later one may have been faster.
@@ -137,7 +148,7 @@ impl Following<'_> {
         self.epochs.push(FollowedEpoch {
             number: self.numbers,
             stretch: stretch(self.trace, begin, Some(work)),
-            progress: Progress::Recorded(Box::new(image_state(&trace, work)?)),
+            progress: EpochProgress::Recorded(Box::new(image_state(&trace, work)?)),
         });
         Ok(())
     }
@@ -151,18 +162,18 @@ impl Following<'_> {
             self.epochs.clear();
         }
         for epoch in &mut self.epochs {
-            if let Progress::Recorded(end) = &epoch.progress
+            if let EpochProgress::Recorded(end) = &epoch.progress
                 && is_recorded(self.trace, end, |id| self.tapes.length(id))?
             {
-                epoch.progress = Progress::Ready;
+                epoch.progress = EpochProgress::Ready;
             }
         }
         let jobs = places(self.trace, self.images.as_slice(), self.how.jobs)?;
         for epoch in &mut self.epochs {
-            if self.searches.len() < jobs && matches!(epoch.progress, Progress::Ready) {
+            if self.searches.len() < jobs && matches!(epoch.progress, EpochProgress::Ready) {
                 let command = (self.how.searcher)(epoch.stretch.epoch);
                 self.searches.begin(epoch.number, command)?;
-                epoch.progress = Progress::Searched;
+                epoch.progress = EpochProgress::Searched;
             }
         }
         Ok(())
@@ -174,7 +185,7 @@ impl Following<'_> {
         let Some(epoch) = epochs.find(|epoch| epoch.number == number) else {
             return;
         };
-        epoch.progress = Progress::Over;
+        epoch.progress = EpochProgress::Over;
         match found {
             Ok(attempts) => {
                 self.news.found += 1;
@@ -188,8 +199,12 @@ impl Following<'_> {
     }
 
     fn tell(&mut self, mut recorder: &UnixStream) {
-        let is_ready =
-            |epoch: &&FollowedEpoch| matches!(epoch.progress, Progress::Ready | Progress::Searched);
+        let is_ready = |epoch: &&FollowedEpoch| {
+            matches!(
+                epoch.progress,
+                EpochProgress::Ready | EpochProgress::Searched
+            )
+        };
         self.news.ready = self.epochs.iter().filter(is_ready).count() as u32;
         let Ok(mut line) = serde_json::to_vec(&self.news) else {
             return;
@@ -198,48 +213,4 @@ impl Following<'_> {
         // It may have ended.
         let _ = recorder.write_all(&line);
     }
-}
-
-/// Whether all that the threads did up to the image at the end of an epoch is on the tapes, which are so long: also what they have logged
-/// with their next event.
-///
-/// # Errors
-/// The recording cannot be read.
-pub(super) fn is_recorded(
-    trace: &Path,
-    end: &SessionState,
-    length: impl Fn(TapeId) -> u64,
-) -> Result<bool> {
-    let ways = end.threads.iter().filter_map(|thread| {
-        let id = TapeId::new(end.process.index, thread.task.index);
-        Some((id, thread.tape.as_ref()?))
-    });
-    let mut owing = Vec::new();
-    for (id, tape) in ways {
-        let length = length(id);
-        if length < tape.mark.offset {
-            return Ok(false);
-        }
-        if tape.order.owes() {
-            if length == tape.mark.offset {
-                return Ok(false);
-            }
-            owing.push((id, tape.mark));
-        }
-    }
-    if owing.is_empty() {
-        return Ok(true);
-    }
-    let trace = Trace::open_recorded(trace).map_err(Failure::setup)?;
-    for (id, mark) in owing {
-        let mut tape = trace.tape_at(id, &mark).map_err(Failure::setup)?;
-        loop {
-            match tape.peek().map_err(Failure::setup)? {
-                None => return Ok(false),
-                Some(next) if next.kind.is_event() => break,
-                Some(_) => tape.skip().map(drop).map_err(Failure::setup)?,
-            }
-        }
-    }
-    Ok(true)
 }

@@ -5,8 +5,7 @@ use std::path::Path;
 
 use relive_trace::{ImageHead, ImageSet, Trace, become_images, exact_folder, images_of};
 
-use super::epoch_state::image_state;
-use super::epochs::found_folder;
+use super::epoch_state::{found_folder, image_state};
 use super::joining::JoinedTapes;
 use crate::encoding;
 use crate::failure::{Failure, Result};

@@ -22,7 +22,7 @@ use crate::modes::replay::concurrency::CONCURRENCY;
 use crate::modes::replay::epoch::{self, Epoch};
 use crate::modes::replay::linear::disagreement::TOLD;
 use crate::modes::replay::linear::hints::Hints;
-use crate::modes::replay::linear::wanted::{self, Turns};
+use crate::modes::replay::linear::wanted::{self, TurnLength};
 use crate::modes::replay::races::learning::{self, LearningStart};
 use crate::modes::replay::{checksum, confine, other_writers};
 use crate::ordered_sites::{self, SITES};
@@ -95,7 +95,7 @@ pub struct Exact<'a> {
     /// The decisions.
     pub hints: &'a Hints,
     /// How long turns are.
-    pub turns: Turns,
+    pub turns: TurnLength,
     /// Where it begins to learn which plain accesses a later recording should order, if it does.
     pub learns: Option<LearningStart>,
     /// The epoch that is replayed, and the number of the first output behind its begin.

@@ -12,7 +12,7 @@ use crate::guide::trials::Disagreement;
 use crate::learnt_sites;
 use crate::modes::replay::epoch::Epoch;
 use crate::modes::replay::linear::hints::Hints;
-use crate::modes::replay::linear::wanted::Turns;
+use crate::modes::replay::linear::wanted::TurnLength;
 use crate::modes::replay::races::learning::LearningStart;
 
 /// What is replayed of a recording to find its order: all of it, or an epoch.
@@ -57,7 +57,7 @@ pub fn learn(stretch: &Stretch, hints: &Hints, at: &Disagreement) {
     let sites = match attempt(
         stretch,
         &folder,
-        (Turns::Close, hints),
+        (TurnLength::Close, hints),
         Some(LearningStart::near(at)),
     ) {
         Ok(replayed) => replayed.sites,
@@ -79,7 +79,7 @@ pub fn learn(stretch: &Stretch, hints: &Hints, at: &Disagreement) {
 /// It does not, or the trace is damaged.
 pub fn try_order(
     stretch: &Stretch,
-    turns: Turns,
+    turns: TurnLength,
     hints: &Hints,
 ) -> std::result::Result<Replayed, Failed> {
     attempt(stretch, &stretch.exact, (turns, hints), None)
@@ -89,7 +89,7 @@ pub fn try_order(
 fn attempt(
     stretch: &Stretch,
     folder: &Path,
-    (turns, hints): (Turns, &Hints),
+    (turns, hints): (TurnLength, &Hints),
     learns: Option<LearningStart>,
 ) -> std::result::Result<Replayed, Failed> {
     let trace = &*stretch.trace;

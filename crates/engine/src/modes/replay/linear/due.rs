@@ -16,7 +16,7 @@ use super::next_thread::{Due, circle};
 use super::outlooks::{AllUnmet, Outlook, Outlooks, Unmet};
 use super::own_outputs::{OutputTurn, OwnOutputs};
 use super::reach::Bound;
-use super::wanted::{AHEAD, Turns, hints, turns};
+use super::wanted::{AHEAD, TurnLength, hints, turns};
 use crate::failure::Result;
 use crate::machine::Machine;
 use crate::modes::replay::hook_state;
@@ -97,8 +97,8 @@ impl Linear {
             ends: ends.unwrap_or_default(),
             is_at_end: false,
             ahead: match turns() {
-                Turns::Long => AHEAD,
-                Turns::Close => 0,
+                TurnLength::Long => AHEAD,
+                TurnLength::Close => 0,
             },
         }))
     }

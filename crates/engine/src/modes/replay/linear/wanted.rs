@@ -17,7 +17,7 @@ const LONG: &str = "long";
 
 /// How long the turns of a replay are that finds them itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turns {
+pub enum TurnLength {
     /// Between its events a thread may run ahead of others, by [`AHEAD`]: the order of what threads do without ordered operations is mostly
     /// none that counts, and to change threads takes time, in all replays.
     Long,
@@ -29,18 +29,18 @@ pub enum Turns {
 pub const AHEAD: u64 = 1 << 19;
 
 /// The variable's value for a replay with these decisions, which writes the turns that it finds.
-pub fn with(turns: Turns, hints: &Hints) -> String {
+pub fn with(turns: TurnLength, hints: &Hints) -> String {
     match turns {
-        Turns::Long => format!("{LONG} {}", hints.to_text()),
-        Turns::Close => hints.to_text(),
+        TurnLength::Long => format!("{LONG} {}", hints.to_text()),
+        TurnLength::Close => hints.to_text(),
     }
 }
 
 /// How long the turns of this replay are.
-pub fn turns() -> Turns {
+pub fn turns() -> TurnLength {
     match std::env::var(VARIABLE) {
-        Ok(value) if value.starts_with(LONG) => Turns::Long,
-        _ => Turns::Close,
+        Ok(value) if value.starts_with(LONG) => TurnLength::Long,
+        _ => TurnLength::Close,
     }
 }
 

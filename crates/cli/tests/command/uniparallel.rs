@@ -1,0 +1,181 @@
+//! Recordings whose order is found while their program runs: exact when they end, and whatever is killed in the midst leaves a recording that is
+//! exact as far as it goes.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::sandbox::{Outcome, Sandbox, finish, text, wait};
+
+fn together(sandbox: &Sandbox) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/command/together.c");
+    sandbox.compile(&source, "together")
+}
+
+/// A recording of threads that count together, of so many rounds, with microseconds of sleep between two.
+fn record(sandbox: &Sandbox, rounds: &str, pause: &str) -> Outcome {
+    let program = together(sandbox);
+    let words = [
+        "record",
+        "--mode=uniparallel",
+        "--index=0",
+        "--stats=json",
+        "-o",
+        "trace",
+        text(&program),
+        rounds,
+        pause,
+    ];
+    sandbox.relive(&words).ok()
+}
+
+/// A number of the recording's statistics about epochs.
+fn number(recorded: &Outcome, name: &str) -> u64 {
+    let line = recorded.stderr.lines().find(|line| line.starts_with('{'));
+    let stats: serde_json::Value = serde_json::from_str(line.expect("statistics")).unwrap();
+    stats["epochs"][name].as_u64().expect("a number")
+}
+
+fn is_exact(sandbox: &Sandbox, trace: &str) -> bool {
+    sandbox.path(trace).join("exact/manifest.json").exists()
+        && !sandbox.path(trace).join("epochs").exists()
+}
+
+#[test]
+fn a_recording_is_exact_when_it_ends() {
+    let sandbox = Sandbox::new();
+    let recorded = record(&sandbox, "50", "300");
+    assert!(number(&recorded, "found") > 1, "{recorded:#?}");
+    assert!(number(&recorded, "found while the program ran") > 0);
+    assert!(is_exact(&sandbox, "trace"));
+    let replayed = sandbox.relive(&["replay", "trace"]).ok();
+    assert_eq!(replayed.stdout, recorded.stdout);
+    let compared = sandbox.relive(&["index", "--compare", "trace"]).ok();
+    assert!(!compared.stdout.contains(": 0 images"), "{compared:#?}");
+}
+
+/// Images come much faster than processes that search can be started.
+#[test]
+fn a_program_waits_for_the_search() {
+    let sandbox = Sandbox::new();
+    let recorded = record(&sandbox, "1000", "1000");
+    let waited = number(&recorded, "milliseconds for which the program waited");
+    assert!(waited > 0, "{recorded:#?}");
+}
+
+/// A recording that runs.
+struct Running {
+    sandbox: Sandbox,
+    recorder: Child,
+}
+
+impl Running {
+    /// Begins one, and waits until some of its epochs are found.
+    fn begin() -> Self {
+        let sandbox = Sandbox::new();
+        let program = together(&sandbox);
+        let words = [
+            "record",
+            "--mode=uniparallel",
+            "--index=20ms",
+            "-o",
+            "trace",
+        ];
+        let words = [&words[..], &[text(&program), "1000", "1000"]].concat();
+        let mut command = sandbox.command(&words);
+        command.stdout(Stdio::null()).stderr(Stdio::piped());
+        let recorder = command.spawn().unwrap();
+        let mut running = Self { sandbox, recorder };
+        let until = Instant::now() + Duration::from_secs(60);
+        while running.found() < 2 {
+            assert!(Instant::now() < until, "no epoch is found");
+            assert!(running.recorder.try_wait().unwrap().is_none());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        running
+    }
+
+    /// How many epochs are found.
+    fn found(&self) -> usize {
+        let found = self.sandbox.path("trace").join("epochs.found");
+        let epochs = std::fs::read_dir(found).into_iter().flatten().flatten();
+        let is_whole = |epoch: &std::fs::DirEntry| {
+            let manifest = epoch.path().join("exact/manifest.json");
+            std::fs::read_to_string(manifest).is_ok_and(|text| text.contains("\"complete\": true"))
+        };
+        epochs.filter(is_whole).count()
+    }
+
+    /// The process that searches.
+    fn finder(&self) -> u32 {
+        let recorder = self.recorder.id();
+        let children = format!("/proc/{recorder}/task/{recorder}/children");
+        let children = std::fs::read_to_string(children).unwrap();
+        let mut children = children.split_whitespace().map(|pid| pid.parse().unwrap());
+        let searches = |pid: &u32| {
+            let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            line.split(|byte| *byte == 0).any(|word| word == b"epochs")
+        };
+        children.find(searches).expect("a process that searches")
+    }
+}
+
+#[test]
+fn a_recorder_that_is_killed_leaves_what_its_epochs_have() {
+    let mut running = Running::begin();
+    running.recorder.kill().unwrap();
+    wait(&mut running.recorder);
+    let sandbox = &running.sandbox;
+    let mut first = sandbox.command(&["replay", "trace"]);
+    first.env("RELIVE_LOG", "linear=info");
+    let replayed = finish(first);
+    let says = |text: &str| replayed.stderr.contains(text);
+    assert!(
+        says(" epochs are put together") && says("cut off"),
+        "{replayed:#?}"
+    );
+    assert!(replayed.stdout.contains("1 0\n"));
+    assert!(is_exact(sandbox, "trace"));
+    let again = sandbox.relive(&["replay", "trace"]);
+    assert_eq!(again.stdout, replayed.stdout);
+}
+
+#[test]
+fn a_search_that_is_killed_leaves_a_sketch() {
+    let mut running = Running::begin();
+    // SAFETY: a process that this test's recorder has started, and waits for.
+    unsafe { libc::kill(running.finder() as i32, libc::SIGKILL) };
+    let mut says = String::new();
+    let mut stderr = running.recorder.stderr.take().unwrap();
+    std::io::Read::read_to_string(&mut stderr, &mut says).unwrap();
+    assert!(wait(&mut running.recorder).success());
+    assert!(
+        says.contains("the order of its threads is not found"),
+        "{says}"
+    );
+    let sandbox = &running.sandbox;
+    assert!(!is_exact(sandbox, "trace"));
+    sandbox.relive(&["replay", "trace"]).ok();
+    assert!(is_exact(sandbox, "trace"));
+}
+
+#[test]
+fn of_several_processes_the_order_is_found_as_a_whole() {
+    let sandbox = Sandbox::new();
+    let words = ["record", "--mode=uniparallel", "--index=0", "-o", "trace"];
+    let script = ["sh", "-c", "ls / | sort | tail -n 1; echo end"];
+    let recorded = sandbox.relive(&[&words[..], &script].concat()).ok();
+    assert!(is_exact(&sandbox, "trace"));
+    let replayed = sandbox.relive(&["replay", "trace"]).ok();
+    assert_eq!(replayed.stdout, recorded.stdout);
+}
+
+#[test]
+fn what_does_not_go_together_is_refused() {
+    let sandbox = Sandbox::new();
+    let record = |words: &[&str]| sandbox.relive(&[&["record"], words, &["true"]].concat());
+    record(&["--mode=uniparallel", "--flight"]).refused("[RL1]");
+    record(&["--mode=sketch", "--jobs=2"]).refused("--jobs is for --mode uniparallel");
+    let hunt = ["hunt", "--mode=uniparallel", "true"];
+    sandbox.relive(&hunt).refused("[RL1]");
+}
