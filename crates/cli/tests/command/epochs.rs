@@ -83,6 +83,20 @@ fn threads_that_wait_for_each_other_are_no_end() {
     assert!(!trace.join("exact").exists());
 }
 
+/// A child of vfork(2) has a tape of its own, which ends although its host process goes on.
+#[test]
+fn there_may_be_more_vfork_children_than_tapes_at_once() {
+    let sandbox = Sandbox::new();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/command/vforks.c");
+    let program = sandbox.compile(&source, "vforks");
+    let words = ["record", "--mode=sketch", "-o", "sketch", text(&program)];
+    sandbox
+        .relive(&[&words[..], &["4200", "500"]].concat())
+        .ok();
+    let replayed = sandbox.relive(&["replay", "sketch"]).ok();
+    assert_eq!(replayed.stdout, "4200\n");
+}
+
 #[test]
 fn a_sketch_with_images_is_found_by_epochs() {
     let sandbox = Sandbox::new();

@@ -23,6 +23,7 @@ use crate::machine::Machine;
 use crate::modes::live::fork::MEMBER;
 use crate::process::Process;
 use crate::process::state::ProcessState;
+use crate::tape::Tape;
 use crate::task::Task;
 use crate::{inherit, vforked};
 
@@ -101,6 +102,13 @@ pub fn resume_parent(task: &mut Task, ends: bool) -> Result<bool> {
         return Ok(false);
     }
     bound::leaves_tape(task, ends)?;
+    if let Tape::In(tape) = &task.tape
+        && ends
+        && let Some(exact) = &tape.exact
+    {
+        // Its ring is free from now on, though this process, which writes it, goes on.
+        exact.close();
+    }
     if let Some((call, answer)) = vforked::take_back(task) {
         super::finish::finish(&answer, task, &call, answer.result)?;
         resume_after(task, &call, answer.result);
