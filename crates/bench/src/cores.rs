@@ -1,5 +1,5 @@
 //! What a recording of threads on all cores costs beside a serial one: native, recorded serially and recorded so in turn,
-//! as a sketch or with all accesses to memory in order. Must never judge: limits are for the reader.
+//! as a sketch, with all accesses to memory in order, or with each epoch run again meanwhile. Must never judge: limits are for the reader.
 
 use std::fmt::Write;
 
@@ -14,7 +14,7 @@ use crate::page;
 use crate::prepare::prepare;
 use crate::report::{cell, strings, table};
 use crate::samples::Bench;
-use crate::table::{COHERENCE, CoresBar, SKETCHES, THREADED, WORKLOADS, Workload};
+use crate::table::{COHERENCE, CoresBar, SKETCHES, THREADED, UNIPARALLEL, WORKLOADS, Workload};
 
 /// A way to record on all cores, with the programs that it is measured on.
 pub struct CoresTable {
@@ -25,7 +25,7 @@ pub struct CoresTable {
 }
 
 /// All of them.
-pub const TABLES: [CoresTable; 2] = [
+pub const TABLES: [CoresTable; 3] = [
     CoresTable {
         way: Way::Sketch,
         rows: SKETCHES,
@@ -35,6 +35,11 @@ pub const TABLES: [CoresTable; 2] = [
         way: Way::Coherence,
         rows: COHERENCE,
         section: "coherence",
+    },
+    CoresTable {
+        way: Way::Uniparallel,
+        rows: UNIPARALLEL,
+        section: "uniparallel",
     },
 ];
 

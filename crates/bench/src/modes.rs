@@ -20,6 +20,8 @@ pub enum Way {
     Sketch,
     /// `relive record --mode coherence`: the same, with all accesses to memory in order.
     Coherence,
+    /// `relive record --mode uniparallel`: each epoch is run again meanwhile.
+    Uniparallel,
     /// `relive replay` of the serial recording.
     Replay,
     /// qemu-user, another translator.
@@ -32,7 +34,7 @@ impl Way {
     /// The ways of Relive.
     pub const OWN: [Self; 3] = [Self::Run, Self::Record, Self::Replay];
     /// The ways to record threads on all cores.
-    pub const ON_ALL_CORES: [Self; 2] = [Self::Sketch, Self::Coherence];
+    pub const ON_ALL_CORES: [Self; 3] = [Self::Sketch, Self::Coherence, Self::Uniparallel];
     /// Other tools.
     pub const PEERS: [Self; 2] = [Self::Qemu, Self::Valgrind];
 
@@ -44,6 +46,7 @@ impl Way {
             Self::Record => "record",
             Self::Sketch => "sketch",
             Self::Coherence => "coherence",
+            Self::Uniparallel => "uniparallel",
             Self::Replay => "replay",
             Self::Qemu => "qemu-user",
             Self::Valgrind => "valgrind --tool=none",
@@ -60,7 +63,7 @@ impl Way {
             Self::Native => words(&[]),
             Self::Run => words(&[&relive, &"run", &"--"]),
             Self::Record => words(&[&relive, &"record", &"-o", &trace, &"--"]),
-            Self::Sketch | Self::Coherence => words(&[
+            Self::Sketch | Self::Coherence | Self::Uniparallel => words(&[
                 &relive,
                 &"record",
                 &"--mode",

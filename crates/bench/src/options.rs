@@ -41,6 +41,9 @@ pub struct Options {
     /// The same for recordings with all accesses to memory in order
     #[arg(long, conflicts_with_all = ["against", "verify", "list", "sketches"])]
     pub coherence: bool,
+    /// The same for recordings of which each epoch is run again meanwhile
+    #[arg(long, conflicts_with_all = ["against", "verify", "list", "sketches", "coherence"])]
+    pub uniparallel: bool,
     /// Only list the workloads
     #[arg(long)]
     pub list: bool,

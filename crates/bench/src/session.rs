@@ -39,7 +39,7 @@ pub fn execute(options: &Options, folder: &Path) -> Result<bool> {
         relive: relive.to_owned(),
         scratch: folder.join("scratch"),
     };
-    let wanted = [options.sketches, options.coherence];
+    let wanted = [options.sketches, options.coherence, options.uniparallel];
     if let Some((_, table)) = wanted
         .iter()
         .zip(&cores::TABLES)

@@ -380,3 +380,15 @@ pub const COHERENCE: &[(&str, CoresBar)] = &[
     ("xz-t2", CoresBar::None),
     ("mutexes", CoresBar::None),
 ];
+
+/// The limits on recordings of which each epoch is run again meanwhile: their programs run twice.
+pub const UNIPARALLEL: &[(&str, CoresBar)] = &[
+    ("pigz", CoresBar::Cpu(2.4)),
+    ("xz-t2", CoresBar::Cpu(2.4)),
+    ("mutexes", CoresBar::Cpu(2.4)),
+    ("redis-threads", CoresBar::Cpu(2.4)),
+    ("matrix", CoresBar::Cpu(2.4)),
+    ("fft", CoresBar::Cpu(2.4)),
+    ("radix", CoresBar::Cpu(2.4)),
+    ("nbody", CoresBar::Cpu(2.4)),
+];
