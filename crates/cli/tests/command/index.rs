@@ -274,3 +274,18 @@ fn a_long_recording_is_indexed_by_itself() {
     let checked = sandbox.relive(&["index", "trace", "--compare"]).ok();
     assert!(!checked.stdout.contains("0 images"), "{checked:#?}");
 }
+
+/// Where there is no `/proc` the list of its pages cannot be opened.
+#[test]
+fn a_process_in_another_root_has_images() {
+    let sandbox = Sandbox::new();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/command/other_root.c");
+    let program = sandbox.compile(&source, "other_root");
+    let words = ["record", "--index=0", "-o", "trace", text(&program)];
+    sandbox.relive(&words).ok();
+    // One of them at most lies before the change.
+    let images = std::fs::read_dir(sandbox.path("trace").join("index")).unwrap();
+    assert!(images.count() > 4);
+    let compared = sandbox.relive(&["index", "--compare", "trace"]).ok();
+    assert!(!compared.stdout.contains(": 0 images"), "{compared:#?}");
+}

@@ -1,4 +1,5 @@
-//! The states in the session images between the epochs of a recording, and how far its tapes have to be for them. Must never believe one: the epoch before it is compared with it.
+//! The states in the session images between the epochs of a recording, and how far its tapes have to be for them. Must never believe
+//! one: the epoch before it is compared with it.
 
 use std::path::{Path, PathBuf};
 
@@ -7,17 +8,23 @@ use relive_trace::{ImageReader, ImageSet, TapeId, Trace};
 use crate::failure::{Failure, Result};
 use crate::session_state::SessionState;
 
-/// The state in the image with which an epoch begins, or ends, of this work.
+/// The state in the image with which an epoch begins, or ends, of this work, for a replay of these tapes.
 ///
 /// # Errors
 /// There is none, or it is damaged.
 pub fn image_state(trace: &Trace, work: u64) -> Result<SessionState> {
-    let image = ImageReader::open(trace.directory(), ImageSet::Epochs, 0, work);
-    let image = image.map_err(Failure::setup)?;
-    let mut state =
-        SessionState::of(&image).map_err(|refused| refused.failure(ImageSet::Epochs))?;
+    let mut state = recorded_state(trace.directory(), work)?;
     state.settle(trace);
     Ok(state)
+}
+
+/// The same as it was recorded: of tapes too that are not there yet.
+///
+/// # Errors
+/// As [`image_state`].
+pub fn recorded_state(trace: &Path, work: u64) -> Result<SessionState> {
+    let image = ImageReader::open(trace, ImageSet::Epochs, 0, work).map_err(Failure::setup)?;
+    SessionState::of(&image).map_err(|refused| refused.failure(ImageSet::Epochs))
 }
 
 /// The folder with what is found of each epoch, until all is.
@@ -26,7 +33,7 @@ pub fn found_folder(trace: &Path) -> PathBuf {
 }
 
 /// Whether all that the threads did up to the image at the end of an epoch is on the tapes, which are so long: also what they have logged
-/// with their next event.
+/// with their next event. The state is as it was recorded.
 ///
 /// # Errors
 /// The recording cannot be read.

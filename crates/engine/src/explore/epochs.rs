@@ -9,7 +9,7 @@ use std::process::Command;
 use relive_trace::{ImageHead, ImageSet, TapeId, Trace, exact_folder, images_of};
 
 use super::epoch_searches::{EpochAnswer, EpochSearches, Waited};
-use super::epoch_state::{found_folder, image_state, is_recorded};
+use super::epoch_state::{found_folder, is_recorded, recorded_state};
 use super::exploration::{Exploration, ExploreEnd, ExploreOptions, ExploreWatcher};
 use super::first_search;
 use super::joined_epochs::put_together;
@@ -41,8 +41,7 @@ pub(super) fn of(trace: &Trace) -> Result<Option<Vec<Stretch>>> {
     let folder = trace.directory();
     let (mut all, mut begin) = (Vec::new(), None);
     for head in &images {
-        let is_there = !trace.is_cut() || is_there(trace, head)?;
-        if is_there {
+        if is_there(trace, head)? {
             all.push(stretch(folder, begin, Some(head.work)));
             begin = Some(head);
         }
@@ -51,9 +50,10 @@ pub(super) fn of(trace: &Trace) -> Result<Option<Vec<Stretch>>> {
     Ok(Some(all).filter(|all| all.len() > 1))
 }
 
-/// Whether a recording that was cut off goes as far as this image.
+/// Whether a recording says all that its threads did up to this image: it may have been cut off before, or a thread that owed something may have
+/// ended without its next event.
 fn is_there(trace: &Trace, head: &ImageHead) -> Result<bool> {
-    let end = image_state(trace, head.work)?;
+    let end = recorded_state(trace.directory(), head.work)?;
     let infos = trace.tapes();
     let length = |id| {
         infos

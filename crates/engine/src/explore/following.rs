@@ -8,10 +8,10 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use relive_trace::{GrowingTapes, ImageHead, ImageReader, ImageSet, TapeId, Trace};
+use relive_trace::{GrowingTapes, ImageHead, ImageReader, ImageSet, TapeId};
 
 use super::epoch_searches::{EpochSearches, Waited};
-use super::epoch_state::{image_state, is_recorded};
+use super::epoch_state::{is_recorded, recorded_state};
 use super::epochs::{places, stretch};
 use super::finding::FirstReplay;
 use crate::failure::{Failure, Result};
@@ -139,7 +139,6 @@ impl FollowedRecording<'_> {
 
     /// An epoch ends with this image.
     fn add_epoch(&mut self, place: usize) -> Result<()> {
-        let trace = Trace::open_recorded(self.trace).map_err(Failure::setup)?;
         let work = self.images[place].work;
         let begin = place
             .checked_sub(1)
@@ -148,7 +147,7 @@ impl FollowedRecording<'_> {
         self.epochs.push(FollowedEpoch {
             number: self.numbers,
             stretch: stretch(self.trace, begin, Some(work)),
-            progress: EpochProgress::Recorded(Box::new(image_state(&trace, work)?)),
+            progress: EpochProgress::Recorded(Box::new(recorded_state(self.trace, work)?)),
         });
         Ok(())
     }

@@ -53,21 +53,32 @@ impl Memory {
     }
 
     /// Where memory may hold something else than its maps show by themselves: the pages that private maps have
-    /// in place of zeros or of pages of a file, and all of shared maps.
+    /// in place of zeros or of pages of a file, and all of shared maps. Without a list, which a process in a root without `/proc`
+    /// cannot open, all pages of private maps of files too.
     ///
     /// # Errors
     /// The kernel does not list them.
-    pub fn own_pages(&self, pages: &File) -> Result<Vec<PageRange>> {
+    pub fn own_pages(&self, pages: Option<&File>) -> Result<Vec<PageRange>> {
+        let unlisted = |why: &str| {
+            Failure::setup(format!(
+                "the pages of a process are not listed ({why}), which session images need"
+            ))
+        };
+        if pages.is_none() && rustix::system::sysinfo().totalswap > 0 {
+            return Err(unlisted("it has no /proc, and pages may be swapped out"));
+        }
         let mut all = Vec::new();
         for r in self.space.iter() {
             let blank = r.copy.is_none();
             let mut add = |start, end| all.push(PageRange { start, end, blank });
-            if r.shared {
-                add(r.start, r.end);
-            } else if !scan(pages, r, IS_FILE, &mut add)? {
-                return Err(Failure::setup(
-                    "this kernel does not list the pages of a process (PAGEMAP_SCAN, Linux 6.7), which session images need",
-                ));
+            match pages {
+                _ if r.shared => add(r.start, r.end),
+                Some(pages) if scan(pages, r, IS_FILE, &mut add)? => {}
+                Some(_) => {
+                    return Err(unlisted("the kernel has no PAGEMAP_SCAN, Linux 6.7"));
+                }
+                None if r.inode == 0 => ask(r, &mut add),
+                None => add(r.start, r.end),
             }
         }
         Ok(all)

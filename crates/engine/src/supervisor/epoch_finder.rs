@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 
 use relive_host::signal::{Disposition, set_disposition};
 use rustix::process::{Signal, set_parent_process_death_signal};
@@ -79,7 +79,7 @@ impl EpochFinder {
         let (stream, other) = UnixStream::pair().map_err(cannot)?;
         stream.set_nonblocking(true).map_err(cannot)?;
         let mut command = (plan.finder)(trace);
-        command.stdin(OwnedFd::from(other));
+        command.stdin(OwnedFd::from(other)).stdout(Stdio::null());
         // SAFETY: system calls, which may be made between fork and exec.
         let command = unsafe {
             command.pre_exec(|| {

@@ -88,5 +88,5 @@ pub(super) fn process<'a>(machine: &Machine, tasks: impl Iterator<Item = &'a Tas
 pub(super) fn own_pages(machine: &Machine) -> Result<Vec<PageRange>> {
     let pages = broker::proc_file(Proc::Pagemap);
     let pages = pages.ok_or_else(|| Failure::setup("the pages of the replay cannot be listed"))?;
-    machine.memory().own_pages(&pages)
+    machine.memory().own_pages(Some(&pages))
 }
