@@ -104,12 +104,13 @@ impl Default for State {
 }
 
 impl ProcessState {
-    /// The same without what a recording alone knows and needs: which signals a program that starts ignores, and the
-    /// descriptors of standard streams, whose outputs name their stream.
+    /// The same without what a recording alone knows and needs: which signals a program that starts ignores, the
+    /// descriptors of standard streams, whose outputs name their stream, and whether a change of credentials has made it undumpable.
     #[must_use]
     pub fn without_unrecorded(&self) -> Self {
         let mut same = self.clone();
         same.state.streams = Streams::standard();
+        same.state.dumpable = 1;
         let actions = same.state.actions.iter_mut();
         for action in actions.filter(|action| action.handler <= SIG_IGN) {
             *action = KernelAction::default();
