@@ -186,7 +186,7 @@ fn half_of_cores() -> usize {
 
 /// How exact a recording is whose order was searched.
 fn exact_text(end: &FinderEnd, held: Duration) -> String {
-    if let Some(failure) = end.failure() {
+    if let Some(failure) = &end.failed {
         complain(&format!(
             "the order of its threads is not found, and the first replay searches on: {failure}"
         ));

@@ -97,6 +97,12 @@ impl Failure {
         &self.0.text
     }
 
+    /// The same, of one part of the whole that is named before it.
+    #[must_use]
+    pub fn of(&self, part: impl fmt::Display) -> Self {
+        Self::new(self.class(), format!("{part}: {}", self.text()))
+    }
+
     /// From the number of its class and its text, as another process has written them; that process may be
     /// compromised.
     #[must_use]

@@ -35,6 +35,15 @@ pub enum Tape {
 }
 
 impl Tape {
+    /// Its thread has no event behind this one: the exact tape that is found for it is whole.
+    pub fn close_exact(&self) {
+        if let Self::In(tape) = self
+            && let Some(exact) = &tape.exact
+        {
+            exact.close();
+        }
+    }
+
     /// The next event in replay; `None` at the end of the tape.
     ///
     /// # Errors

@@ -3,46 +3,16 @@
 
 use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Signal, set_parent_process_death_signal};
-use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, Result};
+use crate::supervisor::dies_with_parent;
 
-/// The answer of a process that has searched one epoch.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct EpochAnswer {
-    /// Attempts that it took.
-    pub attempts: u32,
-    /// Class and text of the failure, if its order was not found.
-    pub failed: Option<(u32, String)>,
-}
-
-impl EpochAnswer {
-    pub(super) fn of(result: Result<u32>) -> Self {
-        match result {
-            Ok(attempts) => Self {
-                attempts,
-                failed: None,
-            },
-            Err(failure) => Self {
-                attempts: 0,
-                failed: Some((failure.class() as u32, failure.text().to_owned())),
-            },
-        }
-    }
-
-    fn result(self) -> Result<u32> {
-        match self.failed {
-            None => Ok(self.attempts),
-            Some((class, text)) => Err(Failure::of_parts(class, text)),
-        }
-    }
-}
+/// The answer of a process that has searched one epoch: how many attempts it took, or why its order was not found.
+pub type EpochAnswer = Result<u32>;
 
 /// What a wait for searches has brought.
 pub(super) enum Waited {
@@ -64,21 +34,15 @@ impl EpochSearches {
         self.0.len()
     }
 
-    /// Begins one more, by a command that answers with a line of [`EpochAnswer`].
+    /// Begins one more, by a command that answers with an [`EpochAnswer`] as a line of JSON.
     ///
     /// # Errors
     /// There is no process for it.
     pub fn begin(&mut self, number: usize, mut command: Command) -> Result<()> {
         let cannot = |e| Failure::setup(format!("cannot start a search: {e}"));
-        let command = command.stdin(Stdio::null()).stdout(Stdio::piped());
-        // SAFETY: a system call, which may be made between fork and exec.
-        let command = unsafe {
-            command.pre_exec(|| {
-                // Nobody would take its answer.
-                let death = set_parent_process_death_signal(Some(Signal::KILL));
-                death.map_err(std::io::Error::from)
-            })
-        };
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        // Nobody would take its answer.
+        dies_with_parent(&mut command);
         let child = command.spawn().map_err(cannot)?;
         self.0.push(EpochSearch { number, child });
         Ok(())
@@ -133,7 +97,7 @@ impl EpochSearch {
         }
         let status = self.child.wait().map_err(Failure::setup)?;
         match serde_json::from_str::<EpochAnswer>(&text) {
-            Ok(answer) => answer.result(),
+            Ok(answer) => answer,
             Err(_) => Err(Failure::setup(format!(
                 "the search for its order ended: {status}"
             ))),

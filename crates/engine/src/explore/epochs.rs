@@ -34,7 +34,7 @@ pub fn has_epochs(trace: &Trace, process: u32) -> Result<bool> {
 /// # Errors
 /// Its images cannot be read.
 pub(super) fn of(trace: &Trace) -> Result<Option<Vec<Stretch>>> {
-    let images = images(trace)?;
+    let images = images(trace.directory())?;
     if images.is_empty() || trace.is_exact() || !has_epochs(trace, 0)? {
         return Ok(None);
     }
@@ -77,8 +77,8 @@ pub(super) fn forget(trace: &Path) -> Result<()> {
 }
 
 /// The images between the epochs of a recording, in order.
-fn images(trace: &Trace) -> Result<Vec<ImageHead>> {
-    let mut images = images_of(trace.directory(), ImageSet::Epochs).map_err(Failure::setup)?;
+fn images(trace: &Path) -> Result<Vec<ImageHead>> {
+    let mut images = images_of(trace, ImageSet::Epochs).map_err(Failure::setup)?;
     images.retain(|head| (head.layout, head.process) == (LAYOUT, 0));
     Ok(images)
 }
@@ -114,7 +114,7 @@ pub fn epochs(trace: &Trace) -> Result<usize> {
 /// There is no such epoch.
 pub fn search_epoch(trace: &Path, epoch: Epoch, attempts: u32) -> Result<EpochAnswer> {
     let trace = std::path::absolute(trace).map_err(Failure::setup)?;
-    let images = images(&Trace::open_recorded(&trace).map_err(Failure::setup)?)?;
+    let images = images(&trace)?;
     let none = || Failure::setup("the recording has no such epoch");
     let image = |work| {
         images
@@ -125,8 +125,7 @@ pub fn search_epoch(trace: &Path, epoch: Epoch, attempts: u32) -> Result<EpochAn
     let begin = epoch.begin.map(image).transpose()?;
     let stretch = stretch(&trace, begin, epoch.end);
     std::fs::create_dir_all(&stretch.notes).map_err(|e| cannot(&stretch.notes, &e))?;
-    let found = first_search::search(&stretch, (attempts, 1), &mut |_| ());
-    Ok(EpochAnswer::of(found))
+    Ok(first_search::search(&stretch, (attempts, 1), &mut |_| ()))
 }
 
 /// How many epochs between these images are searched at the same time, of `jobs` that are wanted.
@@ -141,8 +140,8 @@ pub(super) fn places(trace: &Path, images: &[ImageHead], jobs: usize) -> Result<
     })
 }
 
-/// Finds the turns of a recording by its epochs, up to `jobs` at a time, each by a process that `searcher` starts, which answers by a line
-/// of [`EpochAnswer`]. `tell` is told how many of how many are found. How many attempts there were.
+/// Finds the turns of a recording by its epochs, up to `jobs` at a time, each by a process that `searcher` starts, which answers with an
+/// [`EpochAnswer`]. `tell` is told how many of how many are found. How many attempts there were.
 ///
 /// # Errors
 /// No order of one that was tried leads to its end: both sides of its first attempt. The others are kept.
@@ -181,15 +180,8 @@ pub(super) fn linearise(
     }
     failed.sort_by_key(|(number, _)| *number);
     if let Some((number, failure)) = failed.first() {
-        return Err(Failure::of_parts(
-            failure.class() as u32,
-            format!(
-                "epoch {} of {} ({found} are found): {}",
-                number + 1,
-                epochs.len(),
-                failure.text()
-            ),
-        ));
+        let (number, all) = (number + 1, epochs.len());
+        return Err(failure.of(format_args!("epoch {number} of {all} ({found} are found)")));
     }
     put_together(trace, epochs)?;
     Ok(attempts)

@@ -2,7 +2,9 @@
 //! the orphans that it leaves. Nothing here may interpret how a child has ended.
 
 use std::fs::File;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use relive_host::signal::{Disposition, set_disposition};
@@ -75,11 +77,34 @@ fn become_host(
         set_disposition(libc::SIGINT, Disposition::Ignore);
     }
     // A program whose recorder has been killed must not go on unrecorded.
-    if let Err(e) = set_parent_process_death_signal(Some(Signal::KILL)) {
-        return e.into();
+    if let Err(e) = die_with_parent() {
+        return e;
     }
     let Err(e) = boot.exec(shown, crate::descriptor_limit::of_program(), extra);
     std::io::Error::from_raw_os_error(e)
+}
+
+/// This process is killed when the one that has started it ends (prctl(2)).
+fn die_with_parent() -> std::io::Result<()> {
+    set_parent_process_death_signal(Some(Signal::KILL)).map_err(Into::into)
+}
+
+/// The process of a command is killed when this one ends.
+pub fn dies_with_parent(command: &mut Command) {
+    // SAFETY: a system call, which may be made between fork and exec.
+    unsafe { command.pre_exec(die_with_parent) };
+}
+
+/// The process of a command leaves the keyboard's signals to the program that is recorded.
+pub fn leaves_keyboard(command: &mut Command) {
+    let leave = || {
+        for signal in [libc::SIGINT, libc::SIGQUIT] {
+            set_disposition(signal, Disposition::Ignore);
+        }
+        Ok(())
+    };
+    // SAFETY: system calls, which may be made between fork and exec.
+    unsafe { command.pre_exec(leave) };
 }
 
 /// One child that has ended, and how (wait(2)).

@@ -6,14 +6,12 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use relive_host::signal::{Disposition, set_disposition};
-use rustix::process::{Signal, set_parent_process_death_signal};
 use serde::{Deserialize, Serialize};
 
+use super::children::{dies_with_parent, leaves_keyboard};
 use crate::failure::{Failure, Result};
 
 /// How the epochs of a recording are found while it runs.
@@ -47,8 +45,8 @@ pub struct FinderEnd {
     pub attempts: u32,
     /// Epochs that were found while the program ran.
     pub meanwhile: u32,
-    /// Class and text of the failure, if the order is not found.
-    pub failed: Option<(u32, String)>,
+    /// Why the order is not found, if it is not.
+    pub failed: Option<Failure>,
 }
 
 /// The finder of a recording.
@@ -80,17 +78,8 @@ impl EpochFinder {
         stream.set_nonblocking(true).map_err(cannot)?;
         let mut command = (plan.finder)(trace);
         command.stdin(OwnedFd::from(other)).stdout(Stdio::null());
-        // SAFETY: system calls, which may be made between fork and exec.
-        let command = unsafe {
-            command.pre_exec(|| {
-                // The keyboard's signals are for the program.
-                for signal in [libc::SIGINT, libc::SIGQUIT] {
-                    set_disposition(signal, Disposition::Ignore);
-                }
-                let death = set_parent_process_death_signal(Some(Signal::KILL));
-                death.map_err(std::io::Error::from)
-            })
-        };
+        dies_with_parent(&mut command);
+        leaves_keyboard(&mut command);
         Ok(Self {
             child: command.spawn().map_err(cannot)?,
             stream,
@@ -192,19 +181,11 @@ impl FinderEnd {
     #[must_use]
     pub fn of(found: Result<(usize, u32)>, meanwhile: u32) -> Self {
         let (epochs, attempts) = *found.as_ref().unwrap_or(&(0, 0));
-        let failed = found.err();
         Self {
             epochs,
             attempts,
             meanwhile,
-            failed: failed.map(|failure| (failure.class() as u32, failure.text().to_owned())),
+            failed: found.err(),
         }
-    }
-
-    /// Why the order is not found, if it is not.
-    #[must_use]
-    pub fn failure(&self) -> Option<Failure> {
-        let (class, text) = self.failed.clone()?;
-        Some(Failure::of_parts(class, text))
     }
 }

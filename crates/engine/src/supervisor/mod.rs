@@ -22,7 +22,7 @@ mod try_order;
 mod verify;
 
 pub use alone::is_alone;
-pub(crate) use children::{ended_by, keep_keyboard, kill, start};
+pub(crate) use children::{dies_with_parent, ended_by, keep_keyboard, kill, start};
 pub use deadlock::Deadlock;
 pub use drain::Recording;
 pub use epoch_finder::{EpochFinder, EpochPlan, FinderEnd, FinderNews};

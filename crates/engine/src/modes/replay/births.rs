@@ -23,7 +23,6 @@ use crate::machine::Machine;
 use crate::modes::live::fork::MEMBER;
 use crate::process::Process;
 use crate::process::state::ProcessState;
-use crate::tape::Tape;
 use crate::task::Task;
 use crate::{inherit, vforked};
 
@@ -102,12 +101,9 @@ pub fn resume_parent(task: &mut Task, ends: bool) -> Result<bool> {
         return Ok(false);
     }
     bound::leaves_tape(task, ends)?;
-    if let Tape::In(tape) = &task.tape
-        && ends
-        && let Some(exact) = &tape.exact
-    {
+    if ends {
         // Its ring is free from now on, though this process, which writes it, goes on.
-        exact.close();
+        task.tape.close_exact();
     }
     if let Some((call, answer)) = vforked::take_back(task) {
         super::finish::finish(&answer, task, &call, answer.result)?;

@@ -185,11 +185,8 @@ impl Session {
         if self.linear.is_none() {
             return self.turns.next();
         }
-        if let Tape::In(tape) = &task.tape
-            && ends
-            && let Some(exact) = &tape.exact
-        {
-            exact.close();
+        if ends {
+            task.tape.close_exact();
         }
         if let Some(linear) = &mut self.linear {
             linear.is_over(task.slot);
