@@ -1,6 +1,5 @@
 //! `relive record`.
 
-use std::path::Path;
 use std::time::Duration;
 
 use relive_engine::Failure;
@@ -8,7 +7,7 @@ use relive_engine::Failure;
 use relive_engine::explore;
 use relive_engine::supervisor::{
     self, EndStatus, EpochFinder, EpochPlan, FinderEnd, FlightPart, FlightPlan, FlightWindow,
-    KeptFlight, LiveImages, LiveIndexed, RecordOptions,
+    KeptFlight, KeptSearches, LiveImages, LiveIndexed, RecordOptions,
 };
 use relive_sched::Seed;
 use relive_trace::ImageSet;
@@ -44,12 +43,6 @@ fn refuse_together(args: &RecordArgs) -> Result<(), Failure> {
             "{what} whose threads run at the same time: leave out --mode {mode}, or {option}"
         )))
     };
-    if args.flight.is_some() && args.mode == RecordMode::Uniparallel {
-        return refused(
-            "epochs that are run again meanwhile, in the last part of a recording,",
-            "--flight",
-        );
-    }
     if args.flight.is_some() && args.chaos.is_some() {
         return refused("pauses, in the last part of a recording,", "--chaos");
     }
@@ -97,7 +90,6 @@ pub fn execute(args: &RecordArgs) -> Result<EndStatus, Failure> {
     if flight.is_some() {
         keep::clear(&work);
     }
-    let finder = |trace: &Path| finder::command(trace, jobs);
     let options = RecordOptions {
         program: guest.program(),
         args: guest.args(),
@@ -115,11 +107,15 @@ pub fn execute(args: &RecordArgs) -> Result<EndStatus, Failure> {
         sites: &[],
         flight,
         images: match (args.index, args.mode) {
-            (None, RecordMode::Uniparallel) => Some(images(None, args.mode)),
+            // A flight has its own checkpoints.
+            (None, RecordMode::Uniparallel) if args.flight.is_none() => {
+                Some(images(None, args.mode))
+            }
             (index, _) => index.map(|every| images(every, args.mode)),
         },
         epochs: (args.mode == RecordMode::Uniparallel).then_some(EpochPlan {
-            finder: &finder,
+            finder: finder::command,
+            jobs,
             most: (WAITING * jobs) as u32,
         }),
         flips: (0, &[]),
@@ -147,6 +143,11 @@ pub fn execute(args: &RecordArgs) -> Result<EndStatus, Failure> {
                 }
                 if let Some(failure) = &recording.keep_failure {
                     complain(&format!("not kept: {failure}"));
+                }
+                let searches = recording.kept_searches.take();
+                for (folder, end) in searches.into_iter().flat_map(KeptSearches::finish) {
+                    let exact = exact_text(&end, Duration::ZERO);
+                    tell(&format!("{}{exact}", folder.display()));
                 }
                 if kept.is_empty() {
                     // Who runs a program without having it recorded need not hear of that.

@@ -170,11 +170,37 @@ fn of_several_processes_the_order_is_found_as_a_whole() {
     assert_eq!(replayed.stdout, recorded.stdout);
 }
 
+/// What is kept while the program runs is searched meanwhile; what is kept at its end, then.
+#[test]
+fn what_a_flight_keeps_is_exact() {
+    let sandbox = Sandbox::new();
+    let program = together(&sandbox);
+    let words = ["record", "--mode=uniparallel", "--flight=200ms", "--keep"];
+    let words = [&words[..], &["-o", "kept", text(&program), "900", "1000"]].concat();
+    let command = sandbox.command(&words);
+    let recorder = std::thread::spawn(move || finish(command));
+    std::thread::sleep(Duration::from_millis(800));
+    sandbox.relive(&["keep", "kept"]).ok();
+    let until = Instant::now() + Duration::from_secs(60);
+    while !is_exact(&sandbox, "kept") && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let ended = recorder.is_finished();
+    let recorded = recorder.join().unwrap().ok();
+    assert!(!ended, "its order was found behind the end: {recorded:#?}");
+    for kept in ["kept", "kept.2"] {
+        assert!(is_exact(&sandbox, kept));
+        sandbox.relive(&["verify", kept]).ok();
+    }
+    let replayed = sandbox.relive(&["replay", "kept.2"]).ok();
+    assert!(recorded.stdout.ends_with(&replayed.stdout), "{replayed:#?}");
+    assert!(!replayed.stdout.is_empty());
+}
+
 #[test]
 fn what_does_not_go_together_is_refused() {
     let sandbox = Sandbox::new();
     let record = |words: &[&str]| sandbox.relive(&[&["record"], words, &["true"]].concat());
-    record(&["--mode=uniparallel", "--flight"]).refused("[RL1]");
     record(&["--mode=sketch", "--jobs=2"]).refused("--jobs is for --mode uniparallel");
     let hunt = ["hunt", "--mode=uniparallel", "true"];
     sandbox.relive(&hunt).refused("[RL1]");

@@ -13,6 +13,7 @@ use super::deadlock::{Deadlock, Watch};
 use super::epoch_finder::EpochFinder;
 use super::flight::{Flight, KeptFlight};
 use super::forwarding::pass_on;
+use super::kept_searches::KeptSearches;
 use super::live_index::{LiveImages, LiveIndex, LiveIndexed};
 use super::status::EndStatus;
 use super::tape_store::TapeStore;
@@ -51,7 +52,9 @@ pub struct Recording {
     pub indexed: Option<Result<LiveIndexed>>,
     /// The search for the order of its threads, which goes on.
     pub finder: Option<EpochFinder>,
-    /// For how long the program has waited for that.
+    /// The searches for the orders of what was kept, which go on.
+    pub kept_searches: Option<KeptSearches>,
+    /// For how long the program has waited for that of its own.
     pub held: Duration,
     /// Of a flight: what was kept.
     pub kept: Option<Vec<KeptFlight>>,
@@ -76,6 +79,8 @@ pub struct Drain {
     index_failure: Option<Failure>,
     /// The search for the order of its threads, by epochs.
     finder: Option<EpochFinder>,
+    /// The same of what is kept.
+    kept_searches: Option<KeptSearches>,
 }
 
 impl Drain {
@@ -95,12 +100,19 @@ impl Drain {
             asked_to_end: false,
             index_failure: None,
             finder: None,
+            kept_searches: None,
         }
     }
 
     /// The order of its threads is found meanwhile.
-    pub fn with_finder(mut self, finder: Option<EpochFinder>) -> Self {
-        self.finder = finder;
+    pub fn with_finder(mut self, finder: EpochFinder) -> Self {
+        self.finder = Some(finder);
+        self
+    }
+
+    /// The orders of what a flight keeps are found.
+    pub fn with_kept_searches(mut self, searches: KeptSearches) -> Self {
+        self.kept_searches = Some(searches);
         self
     }
 
@@ -153,10 +165,7 @@ impl Drain {
                 if pid == root {
                     status = Some(EndStatus::from_wait(s));
                 }
-                let mut finder = self.finder.iter_mut();
-                if let Some(finder) = finder.find(|finder| finder.pid() == pid as u32) {
-                    finder.is_gone();
-                }
+                self.child_is_gone(pid as u32);
             }
             if ended {
                 // Their rings are whole now.
@@ -175,6 +184,7 @@ impl Drain {
             }
             self.find_epochs();
             self.store.flight.iter_mut().for_each(Flight::tick);
+            self.search_kept();
             if let (Some(limit), None, false) = (timeout, status, timed_out)
                 && self.started.elapsed() > limit
             {
@@ -228,6 +238,7 @@ impl Drain {
             deadlock,
             summary: manifest.and_then(|m| m.summary).unwrap_or(summary),
             finder: self.finder,
+            kept_searches: self.kept_searches,
             held,
             kept,
             keep_failure,
@@ -242,7 +253,25 @@ impl Drain {
     fn own_children(&self) -> Vec<u32> {
         let mut own = CHECKPOINTS.of(&self.shm).copies();
         own.extend(self.finder.as_ref().map(EpochFinder::pid));
+        own.extend(self.kept_searches.as_ref().and_then(KeptSearches::pid));
         own
+    }
+
+    fn child_is_gone(&mut self, pid: u32) {
+        let mut finder = self.finder.iter_mut();
+        if let Some(finder) = finder.find(|finder| finder.pid() == pid) {
+            finder.is_gone();
+        }
+        if let Some(searches) = &mut self.kept_searches {
+            searches.is_gone(pid);
+        }
+    }
+
+    /// What a flight has kept is searched.
+    fn search_kept(&mut self) {
+        if let (Some(searches), Some(flight)) = (&mut self.kept_searches, &self.store.flight) {
+            searches.look(flight.kept());
+        }
     }
 
     /// Takes the news of the search for the order of its threads: the program waits for it, or no longer.
@@ -271,10 +300,13 @@ impl Drain {
         while self.store.flight.as_ref().is_some_and(Flight::is_keeping) {
             let seen = self.shm.header().wake.load(Ordering::Acquire);
             self.drain()?;
-            while reap().is_some() {}
+            while let Some((pid, _)) = reap() {
+                self.child_is_gone(pid as u32);
+            }
             self.store.flight.iter_mut().for_each(Flight::tick);
             sys::futex_wait(&self.shm.header().wake, seen, Some(5));
         }
+        self.search_kept();
         let closed = self.store.flight.take().map(Flight::close);
         Ok(closed.map_or((None, None), |(kept, failure)| (Some(kept), failure)))
     }

@@ -14,11 +14,13 @@ use serde::{Deserialize, Serialize};
 use super::children::{dies_with_parent, leaves_keyboard};
 use crate::failure::{Failure, Result};
 
-/// How the epochs of a recording are found while it runs.
-#[derive(Clone, Copy)]
-pub struct EpochPlan<'a> {
-    /// The command that finds those of the recording in a folder, with this descriptor as its standard input.
-    pub finder: &'a dyn Fn(&Path) -> Command,
+/// How the epochs of a recording are found while it runs, or those of what a flight recording keeps.
+#[derive(Clone, Copy, Debug)]
+pub struct EpochPlan {
+    /// The command that finds those of the recording in a folder, so many at a time. Its standard input is the recorder's stream.
+    pub finder: fn(&Path, usize) -> Command,
+    /// How many at a time.
+    pub jobs: usize,
     /// When so many epochs could be searched that are not, the program waits.
     pub most: u32,
 }
@@ -68,7 +70,7 @@ impl EpochFinder {
     ///
     /// # Errors
     /// There is no process for it.
-    pub fn begin(plan: &EpochPlan<'_>, trace: &Path) -> Result<Self> {
+    pub fn begin(plan: &EpochPlan, trace: &Path) -> Result<Self> {
         let cannot = |e| {
             Failure::setup(format!(
                 "cannot start the search for the order of threads: {e}"
@@ -76,7 +78,7 @@ impl EpochFinder {
         };
         let (stream, other) = UnixStream::pair().map_err(cannot)?;
         stream.set_nonblocking(true).map_err(cannot)?;
-        let mut command = (plan.finder)(trace);
+        let mut command = (plan.finder)(trace, plan.jobs);
         command.stdin(OwnedFd::from(other)).stdout(Stdio::null());
         dies_with_parent(&mut command);
         leaves_keyboard(&mut command);
@@ -98,8 +100,20 @@ impl EpochFinder {
 
     /// It has ended, and been waited for.
     pub fn is_gone(&mut self) {
+        self.take_news();
         self.is_gone = true;
         self.news.ready = 0;
+    }
+
+    /// Whether nothing more is to be expected of it.
+    pub fn has_ended(&self) -> bool {
+        self.is_gone || self.news.end.is_some()
+    }
+
+    /// The recording is whole: it goes on by itself.
+    pub fn no_more_images(&self) {
+        // It may be gone.
+        let _ = self.stream.shutdown(Shutdown::Write);
     }
 
     /// Tells it of the session image of this work.
@@ -140,9 +154,7 @@ impl EpochFinder {
         }
         while let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = self.rest.drain(..=end).collect();
-            if let Ok(news) = serde_json::from_slice(&line)
-                && !self.is_gone
-            {
+            if let Ok(news) = serde_json::from_slice(&line) {
                 self.news = news;
             }
         }
@@ -166,8 +178,7 @@ impl EpochFinder {
     fn end(&mut self) -> std::io::Result<String> {
         self.stream.set_nonblocking(false)?;
         self.tell();
-        // It may be gone.
-        let _ = self.stream.shutdown(Shutdown::Write);
+        self.no_more_images();
         self.take_news();
         match self.is_gone {
             true => Ok("too early".to_owned()),

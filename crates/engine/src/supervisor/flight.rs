@@ -305,6 +305,11 @@ impl Flight {
         }
     }
 
+    /// What was kept by now.
+    pub fn kept(&self) -> &[KeptFlight] {
+        &self.kept
+    }
+
     /// Whether a recording is being kept.
     pub fn is_keeping(&self) -> bool {
         self.keeping.is_some()

@@ -11,6 +11,7 @@ mod flight;
 mod folder;
 mod foreign_writes;
 mod forwarding;
+mod kept_searches;
 mod live_index;
 mod record;
 mod replay;
@@ -31,6 +32,7 @@ pub use flight::{ANSWER, FlightPart, FlightPlan, FlightWindow, KeepRequest, Kept
 pub use folder::Folder;
 pub(crate) use folder::remove_folder;
 pub use foreign_writes::{other_writers, waits_for_others};
+pub use kept_searches::KeptSearches;
 pub use live_index::{LiveImages, LiveIndexed};
 pub use record::{RecordOptions, record};
 pub use replay::{ReplayOptions, Replayed, replay};

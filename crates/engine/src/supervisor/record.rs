@@ -15,6 +15,7 @@ use super::drain::{Drain, Recording};
 use super::epoch_finder::{EpochFinder, EpochPlan};
 use super::flight::{Flight, FlightPlan};
 use super::forwarding::{forward_endings, ignore_keyboard, wake_at_child_end};
+use super::kept_searches::KeptSearches;
 use super::live_index::LiveImages;
 use super::target::{absolute, environment, find_program};
 use crate::failure::{Failure, Result};
@@ -53,8 +54,8 @@ pub struct RecordOptions<'a> {
     pub flight: Option<FlightPlan>,
     /// Session images are made on the way.
     pub images: Option<LiveImages>,
-    /// The order of its threads is found meanwhile, by epochs between these images.
-    pub epochs: Option<EpochPlan<'a>>,
+    /// The order of its threads is found meanwhile, by epochs between these images; of a flight that of what is kept.
+    pub epochs: Option<EpochPlan>,
     /// Orders of an earlier recording that are turned around, in the process of this index.
     pub flips: (u32, &'a [Flip]),
 }
@@ -90,9 +91,11 @@ pub fn record(options: &RecordOptions<'_>) -> Result<Recording> {
         Some(images) => drain.with_images(images)?,
         None => drain,
     };
-    let finder = options.epochs.as_ref();
-    let finder = finder.map(|plan| EpochFinder::begin(plan, &trace));
-    let drain = drain.with_finder(finder.transpose()?);
+    let drain = match (options.epochs, &options.flight) {
+        (None, _) => drain,
+        (Some(plan), None) => drain.with_finder(EpochFinder::begin(&plan, &trace)?),
+        (Some(plan), Some(_)) => drain.with_kept_searches(KeptSearches::new(plan)),
+    };
     let shown = target.argv.clone();
     let memory = Some(shm.descriptor());
     let mode = match options.recorder {
