@@ -7,7 +7,7 @@ use relive_engine::Failure;
 use relive_engine::explore;
 use relive_engine::supervisor::{
     self, EndStatus, EpochFinder, EpochPlan, FinderEnd, FlightPart, FlightPlan, FlightWindow,
-    KeptFlight, KeptSearches, LiveImages, LiveIndexed, RecordOptions,
+    HeldOutputs, KeptFlight, KeptSearches, LiveImages, LiveIndexed, RecordOptions,
 };
 use relive_sched::Seed;
 use relive_trace::ImageSet;
@@ -65,6 +65,9 @@ pub fn execute(args: &RecordArgs) -> Result<EndStatus, Failure> {
     if args.jobs.is_some() && args.mode != RecordMode::Uniparallel {
         return Err(Failure::setup("--jobs is for --mode uniparallel alone"));
     }
+    if args.commit && args.mode != RecordMode::Uniparallel {
+        return Err(Failure::setup("--commit is for --mode uniparallel alone"));
+    }
     let jobs = args.jobs.map_or_else(half_of_cores, |jobs| jobs as usize);
     // A mistyped name must not leave an empty recording behind.
     supervisor::find_program(guest.program(), guest.args())?;
@@ -117,6 +120,7 @@ pub fn execute(args: &RecordArgs) -> Result<EndStatus, Failure> {
             finder: finder::command,
             jobs,
             most: (WAITING * jobs) as u32,
+            commits: args.commit,
         }),
         flips: (0, &[]),
     };
@@ -128,6 +132,9 @@ pub fn execute(args: &RecordArgs) -> Result<EndStatus, Failure> {
                 let mut stats = Stats::new(totals, Some(&recording.summary));
                 if let Some(found) = &found {
                     stats.add_epochs(found, recording.held);
+                }
+                if let Some(outputs) = &recording.outputs {
+                    stats.add_outputs(outputs);
                 }
                 stats.tell(how);
             }
@@ -167,8 +174,12 @@ pub fn execute(args: &RecordArgs) -> Result<EndStatus, Failure> {
                 format!("replay {}", place.name())
             };
             let exact = found.map_or(String::new(), |found| exact_text(&found, recording.held));
+            let outputs = recording
+                .outputs
+                .as_ref()
+                .map_or(String::new(), outputs_text);
             tell(&format!(
-                "recorded as {} ({}){exact}; next: relive {next}",
+                "recorded as {} ({}){exact}{outputs}; next: relive {next}",
                 place.name(),
                 format::status(recording.status)
             ));
@@ -204,6 +215,19 @@ fn exact_text(end: &FinderEnd, held: Duration) -> String {
     format!(
         ", exact by {}{attempts}{held}",
         count(end.epochs as u64, "epoch")
+    )
+}
+
+/// How long output was held back.
+fn outputs_text(outputs: &HeldOutputs) -> String {
+    if outputs.number == 0 {
+        return String::new();
+    }
+    format!(
+        "; {} held back, {} each on average, {} at most",
+        count(outputs.number, "output"),
+        duration(outputs.delay / u32::try_from(outputs.number).unwrap_or(u32::MAX)),
+        duration(outputs.longest)
     )
 }
 

@@ -34,6 +34,7 @@ fn attachable(args: &RunArgs) -> RecordArgs {
         chaos: None,
         index: None,
         jobs: None,
+        commit: false,
         flight: Some(Some(FlightWindow::Nothing)),
         keep: false,
         keep_on: None,

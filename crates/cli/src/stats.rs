@@ -5,7 +5,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use relive_engine::stats::Totals;
-use relive_engine::supervisor::FinderEnd;
+use relive_engine::supervisor::{FinderEnd, HeldOutputs};
 use relive_trace::Summary;
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +13,7 @@ use crate::args::StatsFormat;
 use crate::format;
 
 /// Sections in the order in which they are shown; keys in JSON.
-const SECTIONS: [&str; 7] = [
+const SECTIONS: [&str; 8] = [
     "translation",
     "indirect_misses",
     "exits",
@@ -21,6 +21,7 @@ const SECTIONS: [&str; 7] = [
     "events",
     "trace",
     "epochs",
+    "output",
 ];
 
 /// Numbers by section and name.
@@ -96,6 +97,18 @@ impl Stats {
                     "milliseconds for which the program waited",
                     held.as_millis() as u64,
                 ),
+            ],
+        );
+    }
+
+    /// Adds for how long output was held back.
+    pub fn add_outputs(&mut self, outputs: &HeldOutputs) {
+        self.section(
+            "output",
+            [
+                ("held back", outputs.number),
+                ("microseconds of that", outputs.delay.as_micros() as u64),
+                ("microseconds at most", outputs.longest.as_micros() as u64),
             ],
         );
     }

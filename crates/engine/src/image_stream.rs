@@ -102,6 +102,27 @@ pub struct Checkpoints {
     hold: AtomicU32,
     /// Microseconds for which processes have waited so.
     held: AtomicU64,
+    /// Output is held back until the order of all before it is found.
+    commits: AtomicU32,
+    /// How often that has been found of more of the process.
+    finds: AtomicU32,
+    /// The work up to where it is found.
+    found: AtomicU64,
+    /// Outputs that were held back, and for how many microseconds: of all, and at most.
+    outputs: AtomicU64,
+    delay: AtomicU64,
+    longest_delay: AtomicU64,
+}
+
+/// Output that was held back until the order of all before it was found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HeldOutputs {
+    /// How many calls.
+    pub number: u64,
+    /// For how long, all together.
+    pub delay: Duration,
+    /// For how long at most.
+    pub longest: Duration,
 }
 
 /// The operation of prctl(2) by which a recorded program asks to keep what there is of a flight recording. No kernel has
@@ -244,6 +265,54 @@ impl Checkpoints {
     #[must_use]
     pub fn were_held(&self) -> Duration {
         Duration::from_micros(self.held.load(Ordering::Relaxed))
+    }
+
+    /// From the beginning of the recording on output is held back.
+    pub fn begin_to_commit(&self) {
+        self.commits.store(1, Ordering::Release);
+    }
+
+    /// Whether output is held back.
+    #[must_use]
+    pub fn commits(&self) -> bool {
+        self.commits.load(Ordering::Relaxed) != 0
+    }
+
+    /// The order of all that the process has done is found up to this work.
+    pub fn found_up_to(&self, work: u64) {
+        if self.found.fetch_max(work, Ordering::AcqRel) < work {
+            self.finds.fetch_add(1, Ordering::AcqRel);
+            sys::futex_wake(&self.finds, i32::MAX as u32);
+        }
+    }
+
+    /// Waits until that is so, as long as there is a supervisor who could say it.
+    pub fn await_commit(&self, shm: &Shm, work: u64) {
+        loop {
+            let finds = self.finds.load(Ordering::Acquire);
+            if self.found.load(Ordering::Acquire) >= work || shm.need_supervisor().is_err() {
+                return;
+            }
+            sys::futex_wait(&self.finds, finds, Some(100));
+        }
+    }
+
+    /// Output was held back for so long.
+    pub fn held_output(&self, delay: Duration) {
+        let delay = u64::try_from(delay.as_micros()).unwrap_or(u64::MAX);
+        self.outputs.fetch_add(1, Ordering::Relaxed);
+        self.delay.fetch_add(delay, Ordering::Relaxed);
+        self.longest_delay.fetch_max(delay, Ordering::Relaxed);
+    }
+
+    /// What output was held back; `None`: it is not.
+    #[must_use]
+    pub fn held_outputs(&self) -> Option<HeldOutputs> {
+        self.commits().then(|| HeldOutputs {
+            number: self.outputs.load(Ordering::Relaxed),
+            delay: Duration::from_micros(self.delay.load(Ordering::Relaxed)),
+            longest: Duration::from_micros(self.longest_delay.load(Ordering::Relaxed)),
+        })
     }
 
     /// A checkpoint is wanted of each process.

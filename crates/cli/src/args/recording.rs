@@ -62,6 +62,10 @@ pub struct RecordArgs {
     /// With --mode uniparallel: find the order of so many epochs at the same time [default: half of the cores]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     pub jobs: Option<u32>,
+    /// With --mode uniparallel: hold what the program writes to standard streams, pipes and sockets back, until the order of
+    /// all that it did before is found
+    #[arg(long, conflicts_with = "flight")]
+    pub commit: bool,
     /// Keep the last part of the run only, T or more, or SIZE of events or less [default: 30s], and that only if the
     /// program ends badly (by a signal, or with a status other than 0) or somebody asks for it
     #[arg(long, value_name = "T|SIZE", num_args = 0..=1, require_equals = true, value_parser = window, conflicts_with = "index")]

@@ -61,7 +61,10 @@ the time more (docs/limits.md).
 With --mode uniparallel a recording is as with --mode sketch and --index, and each stretch between two \
 session images is run again meanwhile, by as many other processes as --jobs says: one thread at a time, until it \
 ends as the program did. When relive record ends, the recording is exact, races included. It takes cores that the program \
-leaves free; without them the program waits (--stats says how long). With --flight as well it is what is kept that is run again, one kept part after the other, and the program waits for none of that.";
+leaves free; without them the program waits (--stats says how long). With --flight as well it is what is kept that is \
+run again, one kept part after the other, and the program waits for none of that. With --commit nobody sees output \
+of a run that cannot be replayed: each call that writes to a standard stream, a pipe or a socket waits until the order of all \
+before it is found, and where that is not found the program is ended.";
 
 pub(super) const RECORD_AFTER: &str = "\
 Examples:

@@ -4,6 +4,7 @@ mod attach;
 mod backtrace;
 mod calls;
 mod cli_page;
+mod commit;
 mod damage;
 mod demo;
 mod end;

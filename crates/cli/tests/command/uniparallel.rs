@@ -63,6 +63,17 @@ fn a_program_waits_for_the_search() {
     assert!(waited > 0, "{recorded:#?}");
 }
 
+/// How many epochs of a recording that runs are found.
+pub fn found(sandbox: &Sandbox) -> usize {
+    let found = sandbox.path("trace").join("epochs.found");
+    let epochs = std::fs::read_dir(found).into_iter().flatten().flatten();
+    let is_whole = |epoch: &std::fs::DirEntry| {
+        let manifest = epoch.path().join("exact/manifest.json");
+        std::fs::read_to_string(manifest).is_ok_and(|text| text.contains("\"complete\": true"))
+    };
+    epochs.filter(is_whole).count()
+}
+
 /// A recording that runs.
 struct Running {
     sandbox: Sandbox,
@@ -97,27 +108,20 @@ impl Running {
 
     /// How many epochs are found.
     fn found(&self) -> usize {
-        let found = self.sandbox.path("trace").join("epochs.found");
-        let epochs = std::fs::read_dir(found).into_iter().flatten().flatten();
-        let is_whole = |epoch: &std::fs::DirEntry| {
-            let manifest = epoch.path().join("exact/manifest.json");
-            std::fs::read_to_string(manifest).is_ok_and(|text| text.contains("\"complete\": true"))
-        };
-        epochs.filter(is_whole).count()
+        found(&self.sandbox)
     }
+}
 
-    /// The process that searches.
-    fn finder(&self) -> u32 {
-        let recorder = self.recorder.id();
-        let children = format!("/proc/{recorder}/task/{recorder}/children");
-        let children = std::fs::read_to_string(children).unwrap();
-        let mut children = children.split_whitespace().map(|pid| pid.parse().unwrap());
-        let searches = |pid: &u32| {
-            let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            line.split(|byte| *byte == 0).any(|word| word == b"epochs")
-        };
-        children.find(searches).expect("a process that searches")
-    }
+/// The process that searches for this recorder.
+pub fn finder_of(recorder: u32) -> u32 {
+    let children = format!("/proc/{recorder}/task/{recorder}/children");
+    let children = std::fs::read_to_string(children).unwrap();
+    let mut children = children.split_whitespace().map(|pid| pid.parse().unwrap());
+    let searches = |pid: &u32| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        line.split(|byte| *byte == 0).any(|word| word == b"epochs")
+    };
+    children.find(searches).expect("a process that searches")
 }
 
 #[test]
@@ -144,7 +148,7 @@ fn a_recorder_that_is_killed_leaves_what_its_epochs_have() {
 fn a_search_that_is_killed_leaves_a_sketch() {
     let mut running = Running::begin();
     // SAFETY: a process that this test's recorder has started, and waits for.
-    unsafe { libc::kill(running.finder() as i32, libc::SIGKILL) };
+    unsafe { libc::kill(finder_of(running.recorder.id()) as i32, libc::SIGKILL) };
     let mut says = String::new();
     let mut stderr = running.recorder.stderr.take().unwrap();
     std::io::Read::read_to_string(&mut stderr, &mut says).unwrap();

@@ -35,7 +35,8 @@ enum EpochProgress {
     Recorded(Box<SessionState>),
     Ready,
     Searched,
-    Over,
+    Found,
+    NotFound,
 }
 
 /// A recording that runs, and the search.
@@ -102,6 +103,7 @@ impl FollowedRecording<'_> {
             tracing::info!(target: "linear", "no epochs: {failure}");
             self.epochs.clear();
             self.images.clear();
+            self.news.failed.get_or_insert(failure);
         }
     }
 
@@ -157,8 +159,9 @@ impl FollowedRecording<'_> {
         self.tapes.look().map_err(Failure::setup)?;
         let is_own = |id: TapeId| id.process == 0 && !id.is_schedule();
         if !self.tapes.tapes().all(is_own) {
-            // Epochs are those of one process.
             self.epochs.clear();
+            let why = Failure::unsupported("epochs of several processes");
+            self.news.failed.get_or_insert(why);
         }
         for epoch in &mut self.epochs {
             if let EpochProgress::Recorded(end) = &epoch.progress
@@ -184,16 +187,29 @@ impl FollowedRecording<'_> {
         let Some(epoch) = epochs.find(|epoch| epoch.number == number) else {
             return;
         };
-        epoch.progress = EpochProgress::Over;
         match found {
             Ok(attempts) => {
+                epoch.progress = EpochProgress::Found;
                 self.news.found += 1;
                 self.news.disagreed += u32::from(attempts > 1);
             }
             Err(failure) => {
+                epoch.progress = EpochProgress::NotFound;
                 self.news.disagreed += 1;
                 tracing::info!(target: "linear", "epoch {number} is not found: {failure}");
+                self.news.failed.get_or_insert(failure);
             }
+        }
+        self.commit();
+    }
+
+    /// Epochs are committed in order: up to the first that is not found.
+    fn commit(&mut self) {
+        self.epochs.sort_by_key(|epoch| epoch.stretch.epoch.end);
+        let is_found = |epoch: &&FollowedEpoch| matches!(epoch.progress, EpochProgress::Found);
+        let last = self.epochs.iter().take_while(is_found).last();
+        if let Some(end) = last.and_then(|epoch| epoch.stretch.epoch.end) {
+            self.news.committed = self.news.committed.max(end);
         }
     }
 

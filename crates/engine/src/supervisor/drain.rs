@@ -18,7 +18,7 @@ use super::live_index::{LiveImages, LiveIndex, LiveIndexed};
 use super::status::EndStatus;
 use super::tape_store::TapeStore;
 use crate::failure::{Failure, Result};
-use crate::image_stream::{CHECKPOINTS, is_image};
+use crate::image_stream::{CHECKPOINTS, HeldOutputs, is_image};
 use crate::modes::serial::sites::SITES;
 use crate::ordered_sites::SITES as ORDERED_SITES;
 use crate::remarks::REMARKS;
@@ -30,6 +30,10 @@ use crate::stats::Totals;
 const FLUSH: Duration = Duration::from_millis(50);
 /// Bytes of schedule that would make a chunk of their own before the rest is stored.
 const MANY_TURNS: usize = 64 * 1024;
+
+/// Why a program is ended whose output is held back.
+const NOT_COMMITTED: &str = "the program was ended, as the order of what it has done is not found, and its output is held back \
+    until it is (--commit); of what it wrote since, nothing has left it";
 
 /// A finished recording.
 #[derive(Debug)]
@@ -54,6 +58,8 @@ pub struct Recording {
     pub finder: Option<EpochFinder>,
     /// The searches for the orders of what was kept, which go on.
     pub kept_searches: Option<KeptSearches>,
+    /// Output that was held back.
+    pub outputs: Option<HeldOutputs>,
     /// For how long the program has waited for that of its own.
     pub held: Duration,
     /// Of a flight: what was kept.
@@ -81,6 +87,8 @@ pub struct Drain {
     finder: Option<EpochFinder>,
     /// The same of what is kept.
     kept_searches: Option<KeptSearches>,
+    /// An image has come for which output may wait.
+    epoch_ended: bool,
 }
 
 impl Drain {
@@ -101,6 +109,7 @@ impl Drain {
             index_failure: None,
             finder: None,
             kept_searches: None,
+            epoch_ended: false,
         }
     }
 
@@ -155,7 +164,7 @@ impl Drain {
                 self.store.flush_all()?;
                 return Err(failure);
             }
-            if flushed.elapsed() >= FLUSH {
+            if flushed.elapsed() >= FLUSH || std::mem::take(&mut self.epoch_ended) {
                 self.store.flush_all()?;
                 flushed = Instant::now();
             }
@@ -182,7 +191,11 @@ impl Drain {
                 self.asked_to_end |= pass_on(root);
                 self.index.iter_mut().for_each(LiveIndex::tick);
             }
-            self.find_epochs();
+            if let Err(failure) = self.find_epochs() {
+                self.kill_all();
+                self.store.flush_all()?;
+                return Err(failure);
+            }
             self.store.flight.iter_mut().for_each(Flight::tick);
             self.search_kept();
             if let (Some(limit), None, false) = (timeout, status, timed_out)
@@ -200,7 +213,11 @@ impl Drain {
             sys::futex_wait(
                 &self.shm.header().wake,
                 seen,
-                Some(if status.is_some() { 5 } else { 20 }),
+                Some(match status {
+                    Some(_) => 5,
+                    None if CHECKPOINTS.of(&self.shm).commits() => 2,
+                    None => 20,
+                }),
             );
         }
         let status = status.unwrap_or(EndStatus::Code(0));
@@ -240,6 +257,7 @@ impl Drain {
             finder: self.finder,
             kept_searches: self.kept_searches,
             held,
+            outputs: CHECKPOINTS.of(&self.shm).held_outputs(),
             kept,
             keep_failure,
             totals: crate::stats::COUNTERS.of(&self.shm).totals(),
@@ -275,16 +293,25 @@ impl Drain {
     }
 
     /// Takes the news of the search for the order of its threads: the program waits for it, or no longer.
-    fn find_epochs(&mut self) {
+    ///
+    /// # Errors
+    /// Output is held back, and will never be let out.
+    fn find_epochs(&mut self) -> Result<()> {
         let Some(finder) = &mut self.finder else {
-            return;
+            return Ok(());
         };
         let before = finder.disagreed();
         let waits = finder.tick();
         if let (Some(index), true) = (&mut self.index, finder.disagreed() > before) {
             index.shorten();
         }
-        CHECKPOINTS.of(&self.shm).hold(waits);
+        let checkpoints = CHECKPOINTS.of(&self.shm);
+        checkpoints.hold(waits);
+        if checkpoints.commits() {
+            let committed = finder.committed().map_err(|why| why.of(NOT_COMMITTED))?;
+            checkpoints.found_up_to(committed);
+        }
+        Ok(())
     }
 
     /// Of a flight: keeps what there is, if the program has ended badly. `None`: it is none.
@@ -413,7 +440,11 @@ impl Drain {
                 _ => Ok(None),
             };
             match (ended, &mut self.finder) {
-                (Ok(Some(work)), Some(finder)) => finder.image_made(work),
+                (Ok(Some(work)), Some(finder)) => {
+                    finder.image_made(work);
+                    // Output may wait for what is on the tapes before.
+                    self.epoch_ended = CHECKPOINTS.of(&shm).commits();
+                }
                 (Ok(_), _) => {}
                 (Err(failure), _) => result = Err(failure),
             }

@@ -23,6 +23,8 @@ pub struct EpochPlan {
     pub jobs: usize,
     /// When so many epochs could be searched that are not, the program waits.
     pub most: u32,
+    /// What the program writes to the outside waits until its epoch and all before are found.
+    pub commits: bool,
 }
 
 /// News of the finder, a line of JSON.
@@ -34,6 +36,10 @@ pub struct FinderNews {
     pub found: u32,
     /// Those whose first attempt has not led to their end: threads race there.
     pub disagreed: u32,
+    /// The work up to the end of the last epoch that is found, as all before it are.
+    pub committed: u64,
+    /// Why an epoch is not found, or none are.
+    pub failed: Option<Failure>,
     /// It has ended.
     pub end: Option<FinderEnd>,
 }
@@ -131,6 +137,18 @@ impl EpochFinder {
     /// How many epochs had more than one attempt.
     pub fn disagreed(&self) -> u32 {
         self.news.disagreed
+    }
+
+    /// Up to where the order of the recording is found, by its work.
+    ///
+    /// # Errors
+    /// It is not found any further, ever.
+    pub fn committed(&self) -> Result<u64> {
+        match (&self.news.failed, self.is_gone) {
+            (Some(failure), _) => Err(failure.clone()),
+            (None, true) => Err(Failure::setup("the process that searches it has ended")),
+            (None, false) => Ok(self.news.committed),
+        }
     }
 
     fn tell(&mut self) {

@@ -22,6 +22,7 @@ mod translated;
 mod try_order;
 mod verify;
 
+pub use crate::image_stream::HeldOutputs;
 pub use alone::is_alone;
 pub(crate) use children::{dies_with_parent, ended_by, keep_keyboard, kill, start};
 pub use deadlock::Deadlock;

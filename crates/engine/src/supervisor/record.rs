@@ -19,6 +19,7 @@ use super::kept_searches::KeptSearches;
 use super::live_index::LiveImages;
 use super::target::{absolute, environment, find_program};
 use crate::failure::{Failure, Result};
+use crate::image_stream::CHECKPOINTS;
 use crate::mode::{HandedOn, Name};
 use crate::modes::serial::flips::FLIPS;
 use crate::modes::serial::sites::SITES;
@@ -93,7 +94,12 @@ pub fn record(options: &RecordOptions<'_>) -> Result<Recording> {
     };
     let drain = match (options.epochs, &options.flight) {
         (None, _) => drain,
-        (Some(plan), None) => drain.with_finder(EpochFinder::begin(&plan, &trace)?),
+        (Some(plan), None) => {
+            if plan.commits {
+                CHECKPOINTS.of(&shm).begin_to_commit();
+            }
+            drain.with_finder(EpochFinder::begin(&plan, &trace)?)
+        }
         (Some(plan), Some(_)) => drain.with_kept_searches(KeptSearches::new(plan)),
     };
     let shown = target.argv.clone();

@@ -12,6 +12,7 @@
 
 mod alone_with_files;
 mod coherence;
+mod commit;
 mod file_changes;
 mod object;
 mod pauses;
@@ -134,8 +135,9 @@ impl Mode for Sketch {
 }
 
 impl Outcomes for Sketch {
-    fn begin_call(&self, task: &mut Task, _: &Call) -> Result<Begun> {
+    fn begin_call(&self, task: &mut Task, call: &Call) -> Result<Begun> {
         begin(task);
+        self.commit_before(task, call)?;
         Ok(Begun::Live)
     }
 

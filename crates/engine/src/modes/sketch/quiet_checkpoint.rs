@@ -69,33 +69,30 @@ impl Sketch {
         here && own.may_try() && task.ctx.pending == 0
     }
 
-    /// All others are at rest, or have been asked to be since `began`.
-    fn copy_in_quiet(
+    /// All others are at rest, or have been asked to be since `began`. The work up to the copy; `None`: none can be made here.
+    pub(super) fn copy_in_quiet(
         &self,
         task: &mut Task,
         own: &Checkpointing,
         (wanted, began): (u32, Instant),
         in_call: bool,
-    ) {
+    ) -> Option<u64> {
         if self.turns().is_some() {
             // It has stood aside for the one with which the process went over to turns.
-            return;
+            return None;
         }
         let asked = own.lacks(wanted);
         let resting = self.all_at_rest(task);
         own.has_tried(resting.is_none());
-        let Some(resting) = resting else {
-            return;
-        };
-        let Some(copy) = plan_copy(self.shm, task, own, wanted, false) else {
-            return;
-        };
+        let resting = resting?;
+        let copy = plan_copy(self.shm, task, own, wanted, false)?;
         let threads = resting.len() + 1;
-        self.copy_process(task, own, copy, in_call, resting);
+        let work = self.copy_process(task, own, copy, in_call, resting);
         let pause = began.elapsed();
         tracing::debug!(target: "checkpoint", "{threads} threads were held up for {pause:?}");
         own.held_up(self.shm, pause, asked);
         CHECKPOINTS.of(&self.shm).await_release(&self.shm);
+        Some(work)
     }
 
     /// All other threads, where they rest; `None`: one of them is where it cannot be described.
@@ -118,10 +115,10 @@ impl Sketch {
         copy: PlannedCopy,
         in_call: bool,
         resting: Vec<RestingTask>,
-    ) {
+    ) -> u64 {
         task.store_registers();
         let moment = now();
-        let elapsed = {
+        let mut elapsed = {
             let mut progress = own.progress();
             for other in &resting {
                 // SAFETY: there is quiet.
@@ -129,6 +126,9 @@ impl Sketch {
             }
             progress.at(self.shm, task)
         };
+        if CHECKPOINTS.of(&self.shm).commits() {
+            own.name_once(&mut elapsed);
+        }
         let resting = resting.into_iter().map(|other| {
             let in_call = other.place == RestingPlace::BeforeCall;
             // SAFETY: as above.
@@ -150,5 +150,6 @@ impl Sketch {
             resting: resting.collect(),
         };
         copy_of_itself::make(task, &plan);
+        plan.elapsed.work()
     }
 }
