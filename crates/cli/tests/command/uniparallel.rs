@@ -114,14 +114,8 @@ impl Running {
 
 /// The process that searches for this recorder.
 pub fn finder_of(recorder: u32) -> u32 {
-    let children = format!("/proc/{recorder}/task/{recorder}/children");
-    let children = std::fs::read_to_string(children).unwrap();
-    let mut children = children.split_whitespace().map(|pid| pid.parse().unwrap());
-    let searches = |pid: &u32| {
-        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        line.split(|byte| *byte == 0).any(|word| word == b"epochs")
-    };
-    children.find(searches).expect("a process that searches")
+    let finder = descendant(recorder, |line| line.contains("\0epochs\0"));
+    finder.expect("a process that searches")
 }
 
 #[test]
@@ -161,6 +155,86 @@ fn a_search_that_is_killed_leaves_a_sketch() {
     assert!(!is_exact(sandbox, "trace"));
     sandbox.relive(&["replay", "trace"]).ok();
     assert!(is_exact(sandbox, "trace"));
+}
+
+/// The program, a process that searches an epoch, or the recorder, is killed at any moment: what there is is exact up to its end, and says
+/// where that is. `RELIVE_KILLS` sets how often.
+#[test]
+fn whatever_is_killed_leaves_an_exact_beginning() {
+    let kills = std::env::var("RELIVE_KILLS").map_or(9, |n| n.parse().unwrap());
+    let mut killed = [0; 3];
+    for n in 0..kills {
+        let sandbox = Sandbox::new();
+        let program = together(&sandbox);
+        let words = [
+            "record",
+            "--mode=uniparallel",
+            "--index=20ms",
+            "-o",
+            "trace",
+        ];
+        let words = [&words[..], &[text(&program), "400", "1000"]].concat();
+        let output = sandbox.path("output");
+        let mut command = sandbox.command(&words);
+        command.stdout(std::fs::File::create(&output).unwrap());
+        command.stderr(Stdio::null());
+        let mut recorder = command.spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(60 + 29 * (n % 13)));
+        let victim = match n % 3 {
+            0 => descendant(recorder.id(), |line| {
+                line.ends_with("together\0400\01000\0")
+            }),
+            1 => descendant(recorder.id(), |line| line.contains("\0epoch\0")),
+            _ => Some(recorder.id()),
+        };
+        if let Some(victim) = victim {
+            // SAFETY: a process that this test's recorder has started, or the recorder, which is waited for.
+            unsafe { libc::kill(victim as i32, libc::SIGKILL) };
+            killed[n as usize % 3] += 1;
+        }
+        let status = wait(&mut recorder);
+        if !sandbox.path("trace/tapes").exists() {
+            // It had not begun.
+            continue;
+        }
+        let replayed = sandbox.relive(&["replay", "trace"]);
+        let said = || format!("kill {n}, {status}: {replayed:#?}");
+        assert!(is_exact(&sandbox, "trace"), "{}", said());
+        let output = std::fs::read_to_string(&output).unwrap();
+        assert!(output.starts_with(&replayed.stdout), "{}", said());
+        match (n % 3, victim) {
+            (0, Some(_)) => assert_eq!(replayed.signal(), Some(libc::SIGKILL), "{}", said()),
+            (2, _) => assert!(replayed.stderr.contains("cut off"), "{}", said()),
+            _ => assert_eq!(replayed.stdout, output),
+        }
+        let again = sandbox.relive(&["replay", "trace"]);
+        assert_eq!(again.stdout, replayed.stdout);
+    }
+    assert!(killed.iter().all(|n| *n > 0), "{killed:?}");
+}
+
+/// A process that a recorder has started, by its command line.
+fn descendant(of: u32, is_it: fn(&str) -> bool) -> Option<u32> {
+    let mut all = vec![of];
+    let mut next = 0;
+    while let Some(&pid) = all.get(next) {
+        next += 1;
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        if pid != of && is_it(&String::from_utf8_lossy(&line)) {
+            return Some(pid);
+        }
+        let threads = std::fs::read_dir(format!("/proc/{pid}/task"));
+        for thread in threads.into_iter().flatten().flatten() {
+            let children = std::fs::read_to_string(thread.path().join("children"));
+            let children = children.unwrap_or_default();
+            all.extend(
+                children
+                    .split_whitespace()
+                    .map(|pid| pid.parse::<u32>().unwrap()),
+            );
+        }
+    }
+    None
 }
 
 #[test]
