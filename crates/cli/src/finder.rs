@@ -46,9 +46,24 @@ pub fn execute(args: &EpochsArgs) -> Result<EndStatus, Failure> {
         unsafe { libc::signal(signal, libc::SIG_DFL) };
     }
     let found = traces::find_order(trace, ATTEMPTS, false);
-    let found = found.map(|found| (found.epochs, found.attempts));
+    let end = match found {
+        Err(failure) => FinderEnd {
+            meanwhile,
+            ..FinderEnd::failed(failure)
+        },
+        Ok(found) => {
+            let (missing, failed) = found.missing.unzip();
+            FinderEnd {
+                epochs: found.epochs,
+                attempts: found.attempts,
+                meanwhile,
+                missing: missing.unwrap_or(0),
+                failed,
+            }
+        }
+    };
     let news = FinderNews {
-        end: Some(FinderEnd::of(found, meanwhile)),
+        end: Some(end),
         ..FinderNews::default()
     };
     let mut line = serde_json::to_vec(&news).map_err(Failure::internal)?;

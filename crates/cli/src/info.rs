@@ -132,6 +132,9 @@ fn threads_ran(trace: &Trace) -> String {
         ),
     };
     let exact = match is_exact {
+        true if trace.is_found_in_part() => {
+            "their order has been found from there on: replays of that are exact"
+        }
         true => "their order has been found: replays are exact",
         false if manifest.recorder == Recorder::Coherence => {
             "all accesses to memory in order: the first replay is exact, and finds the turns"
@@ -139,17 +142,23 @@ fn threads_ran(trace: &Trace) -> String {
         false => "inexact until a replay has found their order",
     };
     let epochs = match epochs(trace) {
-        1 => String::new(),
-        n => format!(", by {}", format::count(n as u64, "epoch")),
+        (1, 0) => String::new(),
+        (n, missing @ 1..) => format!(
+            ", {missing} of {} before are not found (relive explore searches on)",
+            format::count(n as u64, "epoch")
+        ),
+        (n, 0) => format!(", by {}", format::count(n as u64, "epoch")),
     };
     format!("on all cores{ordered}; {exact}{epochs}")
 }
 
-/// The epochs by which the first replay of a recording finds its order; 1: it has been found, or is found as a whole.
-fn epochs(trace: &Trace) -> usize {
-    match trace.is_exact() {
-        true => 1,
-        false => explore::epochs(trace).unwrap_or(1),
+/// The epochs by which the first replay of a recording finds its order, and how many of them it has not found; 1: it has been found, or is found
+/// as a whole.
+fn epochs(trace: &Trace) -> (usize, usize) {
+    match (trace.is_exact(), trace.is_found_in_part()) {
+        (true, false) => (1, 0),
+        (false, _) => (explore::epochs(trace).unwrap_or(1), 0),
+        (true, true) => explore::missing_epochs(trace.directory()).unwrap_or((1, 0)),
     }
 }
 
@@ -216,7 +225,8 @@ fn object(trace: &Trace, scan: &Scan) -> Value {
         "recorder": manifest.recorder,
         "ordered_sites": manifest.sites.len(),
         "exact": trace.is_exact(),
-        "epochs": epochs(trace),
+        "epochs": epochs(trace).0,
+        "missing_epochs": epochs(trace).1,
         "chaos_seed": manifest.chaos_seed,
         "complete": !traces::is_cut_off(trace),
         "exit": manifest.summary.as_ref().map(|s| s.exit),

@@ -198,6 +198,10 @@ fn half_of_cores() -> usize {
 
 /// How exact a recording is whose order was searched.
 fn exact_text(end: &FinderEnd, held: Duration) -> String {
+    if let (Some(failure), true) = (&end.failed, end.missing > 0) {
+        complain(&traces::missing_text(end.missing, end.epochs, failure));
+        return ", exact in its last part".to_owned();
+    }
     if let Some(failure) = &end.failed {
         complain(&format!(
             "the order of its threads is not found, and the first replay searches on: {failure}"

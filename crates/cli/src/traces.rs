@@ -66,6 +66,10 @@ pub fn open_recorded(name: Option<&Path>) -> Result<Trace, Failure> {
 /// Finds the order in which the threads of a sketch ran, before its first replay.
 fn linearise(trace: &Path) -> Result<(), Failure> {
     let found = find_order(trace, explore::ATTEMPTS, true)?;
+    if let Some((missing, failure)) = &found.missing {
+        output::complain(&missing_text(*missing, found.epochs, failure));
+        return Ok(());
+    }
     let epochs = match found.epochs {
         1 => String::new(),
         n => format!("{}, ", format::count(n as u64, "epoch")),
@@ -78,6 +82,19 @@ fn linearise(trace: &Path) -> Result<(), Failure> {
         "the order of the threads is found ({how}) and kept"
     ));
     Ok(())
+}
+
+/// Some epochs of a recording are not found.
+pub fn missing_text(missing: usize, epochs: usize, failure: &Failure) -> String {
+    let behind = match missing {
+        1 => "it",
+        _ => "the last of them",
+    };
+    format!(
+        "the order of the threads is not found in {missing} of {}, and known behind {behind}: replays begin there (relive explore \
+         searches on). {failure}",
+        format::count(epochs as u64, "epoch"),
+    )
 }
 
 /// The same, without telling of it in the end, by so many attempts for an epoch; where one of them is not found, as a whole or not.

@@ -140,6 +140,19 @@ pub fn become_images(
     (from, to): (ImageSet, ImageSet),
     images: &[(ImageHead, ImageHead, Vec<u8>)],
 ) -> Result<()> {
+    link_images(trace, (from, to), images)?;
+    from.remove(trace).map(drop)
+}
+
+/// The same, but that the first set stays.
+///
+/// # Errors
+/// As [`become_images`].
+pub fn link_images(
+    trace: &Path,
+    (from, to): (ImageSet, ImageSet),
+    images: &[(ImageHead, ImageHead, Vec<u8>)],
+) -> Result<()> {
     let (folder, _lock) = begin(trace, to)?;
     let source = from.folder(trace);
     let pages = folder.join(PAGES);
@@ -155,8 +168,7 @@ pub fn become_images(
     }
     to.remove(trace)?;
     let failed = |error| Error::write(&folder, error);
-    std::fs::rename(&folder, to.folder(trace)).map_err(failed)?;
-    from.remove(trace).map(drop)
+    std::fs::rename(&folder, to.folder(trace)).map_err(failed)
 }
 
 /// Makes a folder of session images. It takes the place of an older one when it is finished.

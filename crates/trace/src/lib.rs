@@ -68,7 +68,7 @@ pub use growing::GrowingTapes;
 pub use image::{Image, MapKind, MapOp, StreamFd};
 pub use index::{
     ImageReader, ImageSet, ImageWriter, IndexWriter, UNFINISHED_INDEX, become_images, image_name,
-    images_of,
+    images_of, link_images,
 };
 pub use input::{INPUT_MAX, Input, PIECE_MAX, Piece, input_path, input_sum};
 pub use locations::{Listed, default_dir, list, new_numbered, resolve, resolve_in, set_latest};

@@ -39,6 +39,8 @@ pub struct Trace {
     truncated: bool,
     /// The tapes are those that a replay of a sketch has written.
     exact: bool,
+    /// They begin later than those of the recording.
+    in_part: bool,
 }
 
 /// Whether the tapes in a folder are as long as they were when the recording ended.
@@ -82,7 +84,7 @@ impl Trace {
         {
             // They are whole, but where the recording was cut off they go no further.
             let whole = manifest.complete && has_all_tapes(directory, &manifest)?;
-            let input_length = manifest.input_length;
+            let (input_length, begins) = (manifest.input_length, manifest.excerpt.is_none());
             let manifest = Manifest {
                 input_length,
                 ..found
@@ -91,6 +93,7 @@ impl Trace {
             trace.manifest.complete = whole;
             return Ok(Self {
                 exact: true,
+                in_part: begins && trace.manifest.excerpt.is_some(),
                 ..trace
             });
         }
@@ -154,6 +157,7 @@ impl Trace {
             bases,
             truncated,
             exact: false,
+            in_part: false,
         })
     }
 
@@ -166,6 +170,11 @@ impl Trace {
     /// Whether the tapes are those that a replay has written which has found the turns of threads.
     pub fn has_found_turns(&self) -> bool {
         self.exact
+    }
+
+    /// Whether the turns of threads have been found of the last part of the recording alone.
+    pub fn is_found_in_part(&self) -> bool {
+        self.in_part
     }
 
     /// The trace's directory.

@@ -28,7 +28,7 @@ const SHOWN_RACES: usize = 3;
 /// Any failure of Relive.
 pub fn execute(args: &ExploreArgs) -> Result<EndStatus, Failure> {
     let trace = traces::open(args.trace.trace.as_deref())?;
-    if trace.is_exact() {
+    if trace.is_exact() && !trace.is_found_in_part() {
         return show(args, &SearchEnd::Was, 0, 0, None);
     }
     if traces::is_cut_off(&trace) {

@@ -12,7 +12,7 @@ use super::epoch_searches::{EpochAnswer, EpochSearches, Waited};
 use super::epoch_state::{found_folder, is_recorded, recorded_state};
 use super::exploration::{Exploration, ExploreEnd, ExploreOptions, ExploreWatcher};
 use super::first_search;
-use super::joined_epochs::put_together;
+use super::joined_epochs::{put_together, put_together_behind};
 use crate::failure::{Failure, Result};
 use crate::modes::replay::epoch::Epoch;
 use crate::session_state::{LAYOUT, Refused};
@@ -185,6 +185,49 @@ pub(super) fn linearise(
     }
     put_together(trace, epochs)?;
     Ok(attempts)
+}
+
+/// Makes the recording exact behind its last epoch that is not found, if there is something behind it. How many are not found; `None`: it stays
+/// as it is.
+///
+/// # Errors
+/// The exact tapes cannot be written.
+pub(super) fn keep_last_part(trace: &Path, epochs: &[Stretch]) -> Result<Option<usize>> {
+    let last = epochs.iter().rposition(|epoch| !epoch.is_found());
+    let Some((last, work)) = last.and_then(|last| Some((last, epochs[last].epoch.end?))) else {
+        return Ok(None);
+    };
+    put_together_behind(trace, &epochs[last + 1..], work)?;
+    let missing = epochs.iter().filter(|epoch| !epoch.is_found()).count();
+    Ok(Some(missing))
+}
+
+/// Forgets the exact tapes of the last part of a recording, of which replays with other orders read all tapes. Whether there were any.
+///
+/// # Errors
+/// They cannot be removed.
+pub(super) fn forget_last_part(trace: &Path) -> Result<bool> {
+    let _lock = ExactLock::take(trace, &mut || ())?;
+    let known = Trace::open(trace).map_err(Failure::setup)?;
+    if !known.is_found_in_part() {
+        return Ok(false);
+    }
+    remove_folder(&exact_folder(trace))?;
+    for set in [ImageSet::Begin, ImageSet::Index] {
+        set.remove(trace).map_err(Failure::setup)?;
+    }
+    Ok(true)
+}
+
+/// How many epochs a recording has whose last part is exact, and how many of them are not found.
+///
+/// # Errors
+/// Its images cannot be read.
+pub fn missing_epochs(trace: &Path) -> Result<(usize, usize)> {
+    let recording = Trace::open_recorded(trace).map_err(Failure::setup)?;
+    let all = of(&recording)?.unwrap_or_default();
+    let missing = all.iter().filter(|epoch| !epoch.is_found()).count();
+    Ok((all.len(), missing))
 }
 
 /// Searches the epochs that are not found, one after the other. How that ended, and how many attempts are known.

@@ -28,12 +28,14 @@ pub struct FirstReplay<'a> {
 }
 
 /// What a first replay has found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FirstFound {
     /// Attempts; 0: another process has found the turns meanwhile.
     pub attempts: u32,
     /// Epochs.
     pub epochs: usize,
+    /// So many of them are not found, for this reason the first: the recording is exact behind the last of those.
+    pub missing: Option<(usize, Failure)>,
 }
 
 /// Finds the turns of a recording whose threads ran at the same time, and keeps them in the trace.
@@ -53,28 +55,62 @@ pub fn linearise(
         return Ok(FirstFound {
             attempts: 0,
             epochs: 1,
+            missing: None,
         });
     }
-    if let Some(all) = epochs::of(&recording)? {
-        let mut tell = |found, of| watcher(Linearising::Epochs(found, of));
-        match epochs::linearise(trace, &all, (how.jobs, how.searcher), &mut tell) {
-            Ok(attempts) => {
-                let epochs = all.len();
-                return Ok(FirstFound { attempts, epochs });
-            }
-            // An image may lie where a replay cannot be described as the recorder was: without it the order may be found.
-            Err(failure) if how.goes_as_a_whole && failure.class() == FailureClass::Divergence => {
-                tracing::info!(target: "linear", "as a whole, as an epoch is not found: {failure}");
-            }
-            Err(failure) => return Err(failure),
-        }
+    match epochs::of(&recording)? {
+        Some(all) => by_epochs(trace, &all, how, watcher),
+        None => as_a_whole(trace, how, watcher),
     }
+}
+
+fn as_a_whole(
+    trace: &Path,
+    how: &FirstReplay<'_>,
+    watcher: &mut dyn FnMut(Linearising),
+) -> Result<FirstFound> {
     let attempts = search(&Stretch::whole(trace), (ATTEMPTS, how.jobs), watcher)?;
     epochs::forget(trace)?;
     Ok(FirstFound {
         attempts,
         epochs: 1,
+        missing: None,
     })
+}
+
+fn by_epochs(
+    trace: &Path,
+    all: &[Stretch],
+    how: &FirstReplay<'_>,
+    watcher: &mut dyn FnMut(Linearising),
+) -> Result<FirstFound> {
+    let mut found = FirstFound {
+        attempts: 0,
+        epochs: all.len(),
+        missing: None,
+    };
+    let mut tell = |found, of| watcher(Linearising::Epochs(found, of));
+    let failure = match epochs::linearise(trace, all, (how.jobs, how.searcher), &mut tell) {
+        Ok(attempts) => {
+            found.attempts = attempts;
+            return Ok(found);
+        }
+        Err(failure) if failure.class() == FailureClass::Divergence => failure,
+        Err(failure) => return Err(failure),
+    };
+    if how.goes_as_a_whole {
+        // An image may lie where a replay cannot be described as the recorder was: without it the order may be found.
+        tracing::info!(target: "linear", "as a whole, as an epoch is not found: {failure}");
+        match as_a_whole(trace, how, watcher) {
+            Err(whole) => tracing::info!(target: "linear", "nor as a whole: {whole}"),
+            found => return found,
+        }
+    }
+    let Some(missing) = epochs::keep_last_part(trace, all)? else {
+        return Err(failure);
+    };
+    found.missing = Some((missing, failure));
+    Ok(found)
 }
 
 /// Searches for an order of the threads of a sketch, and keeps it in the trace. How it ended, and how many attempts
@@ -89,9 +125,15 @@ pub fn explore(
 ) -> Result<(ExploreEnd, u32)> {
     logging::init();
     keep_keyboard();
+    let in_part = epochs::forget_last_part(trace)?;
     let recording = Trace::open(trace).map_err(Failure::setup)?;
     if let Some(all) = epochs::of(&recording)? {
-        return epochs::explore(trace, &all, options, watcher);
+        let searched = epochs::explore(trace, &all, options, watcher)?;
+        if in_part && !matches!(searched.0, ExploreEnd::Exact) {
+            let _lock = ExactLock::take(trace, &mut || ())?;
+            epochs::keep_last_part(trace, &all)?;
+        }
+        return Ok(searched);
     }
     let whole = Stretch::whole(trace);
     let mut exploration = Exploration::of(&whole)?;

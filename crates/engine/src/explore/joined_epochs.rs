@@ -1,12 +1,16 @@
 //! The epochs of a recording become the whole of it: one behind the other their exact tapes are its exact tapes, and the images
-//! between them its index. Must never be asked for it before all epochs are found.
+//! between them its index. Where one is not found those behind it become an excerpt, as of a flight. Must never take an epoch that is
+//! not found.
 
 use std::path::Path;
 
-use relive_trace::{ImageHead, ImageSet, Trace, become_images, exact_folder, images_of};
+use relive_trace::{
+    BeginTape, Excerpt, ImageHead, ImageReader, ImageSet, Manifest, Summary, Trace, become_images,
+    exact_folder, images_of, link_images,
+};
 
-use super::epoch_state::{found_folder, image_state};
-use super::joining::JoinedTapes;
+use super::epoch_state::{found_folder, image_state, recorded_state};
+use super::joining::{JoinedTapes, at_own_tapes};
 use crate::encoding;
 use crate::failure::{Failure, Result};
 use crate::session_state::SessionState;
@@ -19,6 +23,7 @@ const MOST: usize = 128;
 pub(super) fn put_together(trace: &Path, epochs: &[Stretch]) -> Result<()> {
     let folder = exact_folder(trace);
     remove_folder(&folder)?;
+    ImageSet::Begin.remove(trace).map_err(Failure::setup)?;
     let recording = Trace::open_recorded(trace).map_err(Failure::setup)?;
     let manifest = recording.manifest();
     let mut joined = JoinedTapes::begin(manifest, &folder)?;
@@ -44,6 +49,60 @@ pub(super) fn put_together(trace: &Path, epochs: &[Stretch]) -> Result<()> {
         // All is there without it.
         tracing::warn!(target: "linear", "no index: {failure}");
     }
+    Ok(())
+}
+
+/// Writes the exact tapes of the last epochs of a recording, which begin with this image. All that is known of its epochs stays, for a search that
+/// goes on.
+pub(super) fn put_together_behind(trace: &Path, epochs: &[Stretch], work: u64) -> Result<()> {
+    let folder = exact_folder(trace);
+    remove_folder(&folder)?;
+    let recording = Trace::open_recorded(trace).map_err(Failure::setup)?;
+    let heads = images_of(trace, ImageSet::Epochs).map_err(Failure::setup)?;
+    let begin = heads.iter().find(|head| head.work == work);
+    let begin = *begin.ok_or_else(|| Failure::internal("an epoch begins without an image"))?;
+    let state = at_own_tapes(recorded_state(trace, work)?);
+    let head = ImageHead {
+        tapes: 0,
+        order: 0,
+        ..begin
+    };
+    let sets = (ImageSet::Epochs, ImageSet::Begin);
+    let described = [(begin, head, encoding::to_bytes(&state))];
+    link_images(trace, sets, &described).map_err(Failure::setup)?;
+    let image = ImageReader::open(trace, ImageSet::Begin, 0, work).map_err(Failure::setup)?;
+    let tapes = state.marks().into_iter();
+    let manifest = Manifest {
+        excerpt: Some(Excerpt {
+            images: image.number(),
+            order: begin.order,
+            processes: vec![state.begins()],
+            tapes: tapes.map(|(id, mark)| BeginTape::new(id, mark)).collect(),
+            cut: false,
+            gaps: Vec::new(),
+            input: 0,
+        }),
+        ..recording.manifest().of_excerpt()
+    };
+    let mut joined = JoinedTapes::begin_with(&manifest, &folder, &state)?;
+    for epoch in epochs {
+        let tapes = Trace::open_recorded(&epoch.exact).map_err(Failure::setup)?;
+        joined.add(&tapes)?;
+        if let Some(work) = epoch.epoch.end {
+            let image = image_state(&recording, work)?;
+            if let Some(first) = image.threads.first() {
+                joined.begins(first.task.slot)?;
+            }
+        }
+    }
+    let summary = recording.manifest().summary.as_ref();
+    let summary = summary.map(|summary| Summary {
+        // Of all of the program.
+        wall_ms: 0,
+        ..summary.clone()
+    });
+    joined.finish(summary.as_ref())?;
+    tracing::info!(target: "linear", "{} epochs behind work {work} are put together", epochs.len());
     Ok(())
 }
 

@@ -65,6 +65,19 @@ impl JoinedTapes {
         })
     }
 
+    /// The same of a recording that begins with an image in this state.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn begin_with(manifest: &Manifest, folder: &Path, state: &SessionState) -> Result<Self> {
+        Ok(Self {
+            events: state.replayed.events,
+            turns: state.replayed.turns,
+            turn_of: state.threads.first().map_or(0, |first| first.task.slot),
+            ..Self::begin(manifest, folder)?
+        })
+    }
+
     /// Adds the tapes of the next epoch.
     ///
     /// # Errors
@@ -230,6 +243,26 @@ impl JoinedTapes {
         });
         let finished = self.writer.finish(summary.as_ref());
         finished.map(drop).map_err(Failure::setup)
+    }
+}
+
+/// The state in an image between epochs, as tapes of their own begin with it: each thread comes there by a switch, as it does where the
+/// tapes of epochs are put together.
+#[must_use]
+pub fn at_own_tapes(image: SessionState) -> SessionState {
+    let threads = image.threads.into_iter().map(|thread| ThreadState {
+        tape: Some(TapeState::at(TapeMark::default())),
+        task: TaskState {
+            steps: 0,
+            exact: true,
+            parked: false,
+            ..thread.task
+        },
+    });
+    SessionState {
+        threads: threads.collect(),
+        schedule: Some(TapeMark::default()),
+        ..image
     }
 }
 

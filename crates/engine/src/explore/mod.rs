@@ -18,7 +18,7 @@ mod joining;
 mod pool;
 
 pub use self::epoch_searches::EpochAnswer;
-pub use self::epochs::{epochs, has_epochs, search_epoch};
+pub use self::epochs::{epochs, has_epochs, missing_epochs, search_epoch};
 pub use self::exploration::{Attempted, ExploreEnd, ExploreOptions, ExploreWatcher};
 pub use self::finding::{FirstFound, FirstReplay, explore, linearise};
 pub use self::first_search::{ATTEMPTS, Linearising};

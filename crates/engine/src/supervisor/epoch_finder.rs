@@ -53,7 +53,9 @@ pub struct FinderEnd {
     pub attempts: u32,
     /// Epochs that were found while the program ran.
     pub meanwhile: u32,
-    /// Why the order is not found, if it is not.
+    /// Epochs that are not found: the recording is exact behind the last of them.
+    pub missing: usize,
+    /// Why the order is not found, of those or of all, if it is not.
     pub failed: Option<Failure>,
 }
 
@@ -187,8 +189,8 @@ impl EpochFinder {
         };
         match (self.news.end.take(), status) {
             (Some(end), _) => end,
-            (None, Ok(status)) => FinderEnd::of(Err(none(status)), 0),
-            (None, Err(error)) => FinderEnd::of(Err(none(error.to_string())), 0),
+            (None, Ok(status)) => FinderEnd::failed(none(status)),
+            (None, Err(error)) => FinderEnd::failed(none(error.to_string())),
         }
     }
 
@@ -206,15 +208,15 @@ impl EpochFinder {
 }
 
 impl FinderEnd {
-    /// Of a search that has ended so, behind so many epochs that were found while the program ran.
+    /// Of a search that has failed.
     #[must_use]
-    pub fn of(found: Result<(usize, u32)>, meanwhile: u32) -> Self {
-        let (epochs, attempts) = *found.as_ref().unwrap_or(&(0, 0));
+    pub fn failed(failure: Failure) -> Self {
         Self {
-            epochs,
-            attempts,
-            meanwhile,
-            failed: found.err(),
+            epochs: 0,
+            attempts: 0,
+            meanwhile: 0,
+            missing: 0,
+            failed: Some(failure),
         }
     }
 }

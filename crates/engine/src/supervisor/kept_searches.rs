@@ -66,7 +66,7 @@ impl KeptSearches {
                     finder.no_more_images();
                     self.running = Some((folder, finder));
                 }
-                Err(failure) => self.ends.push((folder, FinderEnd::of(Err(failure), 0))),
+                Err(failure) => self.ends.push((folder, FinderEnd::failed(failure))),
             }
         }
     }
