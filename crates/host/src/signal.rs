@@ -113,9 +113,8 @@ pub fn set_disposition_with(sig: i32, what: Disposition, flags: u64) {
     };
 }
 
-/// Whether a signal is ignored by this process.
-#[must_use]
-pub fn is_ignored(sig: i32) -> bool {
+/// The action of a signal in this process.
+fn action_of(sig: i32) -> KernelAction {
     let mut action = KernelAction::default();
     // SAFETY: fills the structure.
     unsafe {
@@ -124,7 +123,32 @@ pub fn is_ignored(sig: i32) -> bool {
             [sig as u64, 0, &raw mut action as u64, 8, 0, 0],
         )
     };
-    action.handler == 1
+    action
+}
+
+/// Whether a signal is ignored by this process.
+#[must_use]
+pub fn is_ignored(sig: i32) -> bool {
+    action_of(sig).handler == 1
+}
+
+/// Signals that the C library keeps for itself (nptl(7)).
+const OF_LIBRARY: [i32; 2] = [32, 33];
+
+/// Makes something that may give the signals of the C library its own actions: those of the guest, which has a C library too, stay.
+pub fn with_actions_of_library<R>(make: impl FnOnce() -> R) -> R {
+    let before = OF_LIBRARY.map(|sig| (sig, action_of(sig)));
+    let made = make();
+    for (sig, action) in before {
+        // SAFETY: the action was the process's own before.
+        unsafe {
+            sys::syscall(
+                libc::SYS_rt_sigaction as u64,
+                [sig as u64, &raw const action as u64, 0, 8, 0, 0],
+            )
+        };
+    }
+    made
 }
 
 /// Dies of a signal, without a core file.
@@ -137,7 +161,8 @@ pub fn die_of(sig: i32) -> ! {
             rlim_max: 0,
         };
         libc::setrlimit(libc::RLIMIT_CORE, &raw const none);
-        set_mask(Mask::default());
+        // Another one that is pending would come first.
+        set_mask(Mask(!(1 << (sig - 1))));
         // To this thread: a signal to the process may land on another one, later.
         libc::syscall(libc::SYS_tgkill, libc::getpid(), sys::gettid(), sig);
         if libc::getpid() == 1 {

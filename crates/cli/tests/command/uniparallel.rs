@@ -182,7 +182,7 @@ fn whatever_is_killed_leaves_an_exact_beginning() {
         std::thread::sleep(Duration::from_millis(60 + 29 * (n % 13)));
         let victim = match n % 3 {
             0 => descendant(recorder.id(), |line| {
-                line.ends_with("together\0400\01000\0")
+                line.ends_with("together\x00400\x001000\x00")
             }),
             1 => descendant(recorder.id(), |line| line.contains("\0epoch\0")),
             _ => Some(recorder.id()),

@@ -5,6 +5,7 @@
 use relive_host::Reg;
 use relive_host::addr::PAGE;
 use relive_host::layout;
+use rustix::thread::{CapabilitySet, CapabilitySets, capabilities};
 
 use super::generic::generic;
 use super::operation::{Operation, Outcome, Prepared};
@@ -99,7 +100,9 @@ impl Operation for Rlimit {
 
     fn perform(task: &mut Task, call: &Call, asked: &mut LimitRequest) -> Result<i64> {
         if asked.is_kept() {
-            let privileged = rustix::process::geteuid().is_root();
+            let may_raise =
+                |sets: CapabilitySets| sets.effective.contains(CapabilitySet::SYS_RESOURCE);
+            let privileged = capabilities(None).is_ok_and(may_raise);
             let refused = asked.raises(asked.before(task)) && !privileged;
             return Ok(if refused { EPERM } else { 0 });
         }

@@ -59,7 +59,7 @@ impl Buffers {
                 return args;
             }
         }
-        if together && (keeps_pages(call) || !self.is_as_collected(call)) {
+        if keeps_pages(call) || together && !self.is_as_collected(call) {
             self.overflow = true;
             return args;
         }

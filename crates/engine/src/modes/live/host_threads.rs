@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use relive_host::signal::{Mask, set_mask};
+use relive_host::signal::{Mask, set_mask, with_actions_of_library};
 use relive_host::sys;
 use relive_trace::{Kind, Origin, Start, TapeId};
 
@@ -103,7 +103,9 @@ pub fn spawn(
         libc::pthread_attr_setstacksize(&raw mut attr, STACK);
         libc::pthread_attr_setdetachstate(&raw mut attr, libc::PTHREAD_CREATE_DETACHED);
         let mut id = 0;
-        let e = libc::pthread_create(&raw mut id, &raw const attr, main, birth);
+        let e = with_actions_of_library(|| {
+            libc::pthread_create(&raw mut id, &raw const attr, main, birth)
+        });
         libc::pthread_attr_destroy(&raw mut attr);
         e
     };

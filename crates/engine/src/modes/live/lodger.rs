@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use relive_host::signal::{Mask, set_mask};
+use relive_host::signal::{Mask, set_mask, with_actions_of_library};
 use relive_host::sys;
 use relive_trace::{Kind, Origin, Start, TapeId};
 
@@ -177,7 +177,9 @@ impl Storage {
         // SAFETY: the thread uses `lent` before it ends, and this one waits for its end.
         let error = unsafe {
             let place = (&raw const lent).cast_mut().cast();
-            libc::pthread_create(&raw mut thread, std::ptr::null(), lend, place)
+            with_actions_of_library(|| {
+                libc::pthread_create(&raw mut thread, std::ptr::null(), lend, place)
+            })
         };
         set_mask(old);
         if error != 0 {
