@@ -105,6 +105,14 @@ pub trait Order: Sync {
         Ok(())
     }
 
+    /// The task is about to go on from where it stood still.
+    ///
+    /// # Errors
+    /// As [`Order::permit`].
+    fn stood_still(&self, _task: &mut Task, _event: bool) -> Result<()> {
+        Ok(())
+    }
+
     /// The task was at rest in the call at hand: it gets the memory of the call again, or its turn.
     ///
     /// # Errors

@@ -32,6 +32,10 @@ pub struct TapeOut {
     pub ops_before_call: u64,
     /// When it was where, where threads run at the same time.
     pub course: Option<Course>,
+    /// Forks of the process that the thread knew of when it stood still last.
+    pub forks: u64,
+    /// The call at hand has forked, and is not logged yet.
+    pub forked: bool,
 }
 
 /// After so many events the recorder is looked for: unrecorded, the program must not go on.
@@ -79,6 +83,8 @@ impl TapeOut {
             readings: Kept::default(),
             ops_before_call: 0,
             course: None,
+            forks: 0,
+            forked: false,
         }
     }
 

@@ -64,6 +64,7 @@ impl Task {
         self.mode().order().stands_still(self, event)?;
         self.can_be_read();
         self.machine().registry.give_way(me);
+        self.mode().order().stood_still(self, event)?;
         if let Some(holder) = &self.holder {
             holder.goes_on();
         }

@@ -12,10 +12,10 @@ use relive_host::call_out::call_out;
 use relive_host::permissions::{self, SIZE, WHOLE, WRITES};
 use relive_host::{GuestAddr, Reg, copy};
 use relive_kabi::{Arg, Dir};
-use relive_trace::Kind;
 use smallvec::SmallVec;
 
 use super::Sketch;
+use super::marks::{make_mark, note_behind};
 use crate::call::Call;
 use crate::call::clone_args::CloneArgs;
 use crate::exits::{self, Stepped};
@@ -25,7 +25,6 @@ use crate::kernel::buffers::Buffers;
 use crate::lines::{ClaimStep, Holder, Lines, Mark, MemoryUse, lines_of};
 use crate::mode::Turns;
 use crate::registry::RestPlace;
-use crate::tape::Tape;
 use crate::task::Task;
 
 /// Most bytes of a signal's frame, with what is left free above it.
@@ -221,11 +220,6 @@ impl Sketch {
         Ok(())
     }
 
-    /// Notes in front of which instruction the task stands, for a replay that has to come there.
-    pub(super) fn mark_place(&self, task: &mut Task) -> Result<()> {
-        make_mark(task, false).map(drop)
-    }
-
     /// The task is about to rest, in the call at hand (`event`) or where it stands: others may take its lines.
     pub(super) fn rests(&self, task: &mut Task, event: bool) -> Result<()> {
         let Some(lines) = self.asked_for() else {
@@ -409,34 +403,6 @@ fn wait(task: &mut Task, event: bool, holder: &Holder, other: &Holder, since: u3
         registry.come_back(member);
     }
     holder.goes_on();
-}
-
-/// Makes a mark where the task stands: in front of its next event, or of its next instruction.
-fn make_mark(task: &mut Task, event: bool) -> Result<Mark> {
-    task.ctx.marks += 1;
-    let (ticks, pc) = (task.ctx.ticks(), if event { 0 } else { task.ctx.rip });
-    note(task, ticks, Kind::Mark { event, pc })?;
-    Ok(task.ctx.marks)
-}
-
-fn note_behind(task: &mut Task, behind: &[(u32, Mark)], event: bool) -> Result<()> {
-    let ticks = task.ctx.ticks();
-    for &(thread, mark) in behind {
-        let kind = Kind::Behind {
-            event,
-            thread,
-            mark,
-        };
-        note(task, ticks, kind)?;
-    }
-    Ok(())
-}
-
-fn note(task: &mut Task, ticks: u64, kind: Kind<'_>) -> Result<()> {
-    match &mut task.tape {
-        Tape::Out(tape) => Ok(tape.note(ticks, kind)?),
-        _ => Ok(()),
-    }
 }
 
 fn no_memory(errno: i32) -> Failure {

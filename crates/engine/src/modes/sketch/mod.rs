@@ -14,6 +14,8 @@ mod alone_with_files;
 mod coherence;
 mod commit;
 mod file_changes;
+mod forks;
+mod marks;
 mod object;
 mod pauses;
 mod quiet_checkpoint;
@@ -51,6 +53,7 @@ use crate::shm::{Logged, Shm};
 use crate::siginfo::SigInfo;
 use crate::tape::Tape;
 use crate::task::Task;
+use forks::Forks;
 use object::{Object, Version};
 use pauses::Pauses;
 
@@ -74,6 +77,8 @@ pub struct Sketch {
     lines: Option<Lines>,
     /// Where there are to be checkpoints.
     checkpoints: Option<Checkpointing>,
+    /// The forks of the process, if its memory has no lines.
+    forks: Forks,
     /// Changes of files that the process had heard of when it first mapped one shared.
     heard: AtomicU64,
     /// Its mode from here on, once it has gone over to turns.
@@ -95,6 +100,7 @@ impl Sketch {
             },
             lines: lines.then(Lines::default),
             checkpoints: Checkpointing::of(shm, &start.handed_on),
+            forks: Forks::default(),
             heard: AtomicU64::new(0),
             turns: OnceLock::new(),
         };
@@ -154,6 +160,7 @@ impl Outcomes for Sketch {
             holder.goes_on();
         }
         syscall_event::log(task, call, result)?;
+        forks::mark_behind(task)?;
         if self.checkpoints.is_some() && i64::from(call.nr) == libc::SYS_prctl {
             checkpoints::told_by_prctl(self.shm, call);
         }
@@ -401,12 +408,16 @@ impl Order for Sketch {
             task.arrived()?;
         } else {
             note_moment(task)?;
-            // With lines the mark at which it rests names the place.
-            if self.lines.is_none() && !task.is_at_tick_or_event() {
-                self.mark_place(task)?;
-            }
         }
-        self.rests(task, event)
+        match self.lines {
+            // The mark at which it rests names the place.
+            Some(_) => self.rests(task, event),
+            None => self.forks.stands_still(task, event),
+        }
+    }
+
+    fn stood_still(&self, task: &mut Task, event: bool) -> Result<()> {
+        self.forks.stood_still(task, event)
     }
 
     fn back_in_call(&self, task: &mut Task) -> Result<()> {

@@ -147,7 +147,10 @@ impl fork::Births for Sketch {
             // Nobody writes it: the parent would have turns.
             self.claim_file(file, child, false)?;
         }
-        self.claim_all(task)?;
+        match self.lines {
+            Some(_) => self.claim_all(task)?,
+            None => self.forks.forks(task)?,
+        }
         Ok(false)
     }
 
@@ -164,6 +167,7 @@ impl fork::Births for Sketch {
         self.begins_alone(task.process.index);
         self.shared.forget();
         self.actions.forget();
+        self.forks.forget();
         task.ctx.ops = 0;
         task.ctx.marks = 0;
         task.ctx.order_id = task.slot + 1;
