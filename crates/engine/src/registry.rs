@@ -86,6 +86,8 @@ pub struct Registry {
     /// The number of members, which changes under their lock.
     enrolled: AtomicU32,
     members: Mutex<Enrolled>,
+    /// Children in the memory of a thread that waits until they have left it (vfork).
+    visitors: AtomicU32,
 }
 
 #[derive(Default)]
@@ -122,7 +124,24 @@ impl Registry {
             times: AtomicU32::new(0),
             enrolled: AtomicU32::new(0),
             members: Mutex::default(),
+            visitors: AtomicU32::new(0),
         }
+    }
+
+    /// A child comes into the memory of the process, in the place of the calling thread.
+    pub fn visitor_comes(&self) {
+        self.visitors.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// It has left, or was not made.
+    pub fn visitor_goes(&self) {
+        self.visitors.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Whether there is one.
+    #[must_use]
+    pub fn has_visitors(&self) -> bool {
+        self.visitors.load(Ordering::Acquire) != 0
     }
 
     /// A thread is about to be made.
@@ -198,6 +217,7 @@ impl Registry {
     /// The process has just been forked by this thread, which is the only one now.
     pub fn start_over(&self, member: Option<&Arc<Member>>) {
         self.count.store(1, Ordering::Release);
+        self.visitors.store(0, Ordering::Release);
         let mut members = self.members();
         members
             .all

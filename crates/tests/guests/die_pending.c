@@ -11,6 +11,9 @@ static int dies(int pending, int of) {
         sigset_t set;
         sigemptyset(&set);
         sigaddset(&set, pending);
+        // A shell's background jobs ignore some.
+        signal(pending, SIG_DFL);
+        signal(of, SIG_DFL);
         sigprocmask(SIG_BLOCK, &set, NULL);
         raise(pending);
         raise(of);

@@ -50,6 +50,20 @@ fn a_death_by_signal_passes_through() {
     }
 }
 
+/// The child is another thread's, and sleeps there, or is about to become another program.
+#[test]
+fn a_process_ends_while_a_child_is_in_its_memory() {
+    let sandbox = Sandbox::new();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/command/exit_beside_vfork.c");
+    let program = sandbox.compile(&source, "program");
+    for mode in ["--mode=sketch", "--mode=uniparallel"] {
+        let words = ["record", mode, "-o", "trace", text(&program)];
+        assert_eq!(sandbox.relive(&words).ok().stdout, "ok\n");
+        assert_eq!(sandbox.relive(&["replay", "trace"]).ok().stdout, "ok\n");
+        std::fs::remove_dir_all(sandbox.path("trace")).unwrap();
+    }
+}
+
 #[test]
 fn a_missing_program_is_refused() {
     let sandbox = Sandbox::new();

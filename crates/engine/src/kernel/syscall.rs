@@ -15,6 +15,7 @@ use crate::mode::Begun;
 use crate::ptrace::tracee;
 use crate::registry::NOT_QUIET;
 use crate::task::Task;
+use crate::task::ending::await_visitors;
 
 /// Handles the system call at `task.ctx.rip`; `next` is the instruction behind it.
 ///
@@ -77,6 +78,12 @@ fn make(task: &mut Task, call: &Call, next: GuestAddr, filtered: Option<i32>) ->
         }
     };
     if told.is_none() {
+        if matches!(
+            i64::from(call.nr),
+            libc::SYS_exit_group | libc::SYS_execve | libc::SYS_execveat
+        ) {
+            await_visitors(task)?;
+        }
         mode.order().permit_call(task, call)?;
         copied_strings::begin(task, call);
     }

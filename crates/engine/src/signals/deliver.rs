@@ -296,6 +296,7 @@ pub fn kill(task: &mut Task, sig: i32, thread: bool) -> Result<Flow> {
 }
 
 fn killed(task: &mut Task, sig: i32, synchronous: bool) -> Result<Flow> {
+    crate::task::ending::await_visitors(task)?;
     crate::task::ending::still(task)?;
     crate::task::ending::release_locks(task)?;
     let steps = if synchronous { SYNCHRONOUS } else { task.steps };

@@ -1,10 +1,12 @@
 //! The kernel's work at the end of a thread or a process: robust locks, the cleared thread id.
 
+use std::time::{Duration, Instant};
+
 use relive_host::Reg;
 use relive_trace::{Ending, Kind};
 
 use super::{Task, robust};
-use crate::failure::{Result, answered};
+use crate::failure::{Failure, Result, answered};
 use crate::ordered_sites;
 
 /// Ends one thread of several with a code: logs it, and does the kernel's work. Where threads run at the same
@@ -75,6 +77,41 @@ fn clear_id_word(task: &Task) -> Result<Option<u64>> {
     let at = task.clear_tid;
     let cleared = at != 0 && answered(task.change_word(at, |_| Some(0)))?.is_ok();
     Ok(cleared.then_some(at))
+}
+
+/// How long a process that ends waits for a child in its memory.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Time between two looks.
+const AGAIN: Duration = Duration::from_millis(1);
+
+/// Before a recorded process whose threads run together ends or executes a program: waits until no child of another of its threads is in its memory (vfork(2)), which
+/// natively would go on there. A replay has the two in one host process.
+///
+/// # Errors
+/// One stays there; the turn that follows is lost.
+pub fn await_visitors(task: &mut Task) -> Result<()> {
+    let registry = &task.machine().registry;
+    let traits = task.traits();
+    let waits = traits.together && traits.keeps && task.vforked.is_none();
+    if !waits || !registry.has_visitors() {
+        return Ok(());
+    }
+    let began = Instant::now();
+    let order = task.mode().order();
+    order.stands_still(task, true)?;
+    while registry.has_visitors() && began.elapsed() < PATIENCE {
+        task.while_away(&mut || {
+            std::thread::sleep(AGAIN);
+            0
+        });
+    }
+    order.back_in_call(task)?;
+    match registry.has_visitors() {
+        false => Ok(()),
+        true => Err(Failure::unsupported(
+            "a process that ends, or executes a program, while a child of another of its threads stays in its memory (vfork)",
+        )),
+    }
 }
 
 /// Brings the other threads of a process that ends to rest for good, where they run at the same time and are

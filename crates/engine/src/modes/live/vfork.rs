@@ -66,6 +66,7 @@ pub fn spawn(task: &mut Task, args: &CloneArgs, visits: &dyn Visits) -> Result<R
     // the kernel keeps all of them until the parent has the context again.
     let old = set_mask(Mask(u64::MAX));
     vforked::put_aside(task, args, None);
+    task.machine().registry.visitor_comes();
     // SAFETY: the child runs `child` on a stack of its own while this thread sleeps; both
     // `birth` and the stack outlive it.
     let pid = unsafe {
@@ -80,6 +81,7 @@ pub fn spawn(task: &mut Task, args: &CloneArgs, visits: &dyn Visits) -> Result<R
     let errno = std::io::Error::last_os_error()
         .raw_os_error()
         .unwrap_or(libc::EAGAIN);
+    task.machine().registry.visitor_goes();
     if let Some(member) = &task.member {
         member.runs_as(parent.0, parent.1);
         task.machine().registry.visitor_left(member);
