@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use super::end_place::{EndPlace, WayToPlace};
 use super::hints::What;
 use super::reach::{Bound, part};
+use super::wanted::AHEAD;
 use crate::course::Note;
 use crate::failure::{Failure, Result};
 use crate::modes::replay::races::tracking;
@@ -56,16 +57,16 @@ pub fn bound(task: &mut Task, around: Surroundings<'_>) -> Result<Bound> {
     // Loads the notes in front of it.
     let next = tape.upcoming()?;
     // Behind its last event before that.
-    let end = around.ends.get(&task.index);
-    let end = end.filter(|end| tape.position() >= end.entries);
-    if around.is_cut && next.is_none() && end.is_none() {
+    let place = around.ends.get(&task.index);
+    let place = place.filter(|place| tape.position() >= place.entries);
+    if around.is_cut && next.is_none() && place.is_none() {
         return Ok(Bound::End);
     }
     let thread = (task.process.index, task.index);
     let marks = &mut task.ctx.marks;
     pass_marks_of_event(thread, marks, &mut tape.late, others);
     while let Some(&note) = tape.notes.front() {
-        if end.is_some_and(|end| end.is_before(&note, *marks, around.ends)) {
+        if place.is_some_and(|place| place.is_before(&note, *marks, around.ends)) {
             break;
         }
         match note {
@@ -105,7 +106,12 @@ pub fn bound(task: &mut Task, around: Surroundings<'_>) -> Result<Bound> {
                 let step = decided(tape, hint);
                 if ticks < tick && around.is_one_way {
                     let at = tape.behind.1;
-                    return Ok(Bound::Tick { ticks: tick, at });
+                    let is_behind = |note: &Note| {
+                        place.is_some_and(|place| place.is_before(note, *marks, around.ends))
+                    };
+                    let before = tape.notes.iter().take_while(|note| !is_behind(note));
+                    let ticks = far_moment(before, at).unwrap_or(tick);
+                    return Ok(Bound::Tick { ticks, at });
                 }
                 if ticks < tick {
                     let moment = hint(What::Moment(tape.moments));
@@ -167,7 +173,7 @@ pub fn bound(task: &mut Task, around: Surroundings<'_>) -> Result<Bound> {
         }
         tape.notes.pop_front();
     }
-    if let Some(end) = end {
+    if let Some(end) = place {
         let way = WayToPlace {
             ticks,
             at: [task.ctx.rip, goes_on_at],
@@ -356,6 +362,20 @@ fn decided(tape: &TapeIn, hint: &dyn Fn(What) -> Option<u64>) -> Option<u64> {
     hint(What::Way(tape.moments)).or(reaches)
 }
 
+/// The tick of the last of the moments that come first, within half of what a thread may be ahead: on one way they are all the same.
+fn far_moment<'a>(notes: impl Iterator<Item = &'a Note>, since: u64) -> Option<u64> {
+    let ticks = notes.map_while(|note| match *note {
+        Note::Moment {
+            event: false,
+            ticks,
+            end,
+            ..
+        } => (end.saturating_sub(since) < AHEAD / 2).then_some(ticks),
+        _ => None,
+    });
+    ticks.last()
+}
+
 /// When the thread comes to the first of these notes that has a moment.
 fn next_moment(notes: &VecDeque<Note>) -> Option<u64> {
     notes.iter().find_map(|note| match note {
@@ -413,5 +433,29 @@ mod tests {
         assert_eq!(notes, [behind(2), mark, edge, mark]);
         assert_eq!(pass(&mut notes, 2), 1);
         assert_eq!(notes, [edge, mark], "the operation has not been made");
+    }
+
+    #[test]
+    fn a_way_goes_on_to_the_last_moment_that_is_not_far_ahead() {
+        let moment = |ticks, end| Note::Moment {
+            event: false,
+            ticks,
+            begin: end,
+            end,
+        };
+        let edge = Note::Edge {
+            event: false,
+            ticks: 30,
+            at: 1,
+            thread: 1,
+            op: 1,
+        };
+        let far = |notes: &[Note]| far_moment(notes.iter(), 1000);
+        let near = AHEAD / 4;
+        assert_eq!(far(&[moment(10, 1001), moment(20, 1000 + near)]), Some(20));
+        assert_eq!(far(&[moment(10, 1001), moment(20, 1000 + AHEAD)]), Some(10));
+        assert_eq!(far(&[moment(10, 1001), edge, moment(40, 1002)]), Some(10));
+        assert_eq!(far(&[moment(10, 1000 + AHEAD)]), None);
+        assert_eq!(far(&[edge]), None);
     }
 }
