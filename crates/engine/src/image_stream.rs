@@ -9,6 +9,7 @@ use relive_host::{addr, sys};
 use relive_trace::{ImageHead, ImageWriter, IndexWriter, TapeId};
 use serde::{Deserialize, Serialize};
 
+use crate::elapsed::Elapsed;
 use crate::encoding;
 use crate::failure::{Failure, Result};
 use crate::input::shared_store::SHARED;
@@ -108,6 +109,8 @@ pub struct Checkpoints {
     finds: AtomicU32,
     /// The work up to where it is found.
     found: AtomicU64,
+    /// The work by which the last copy was named.
+    named: AtomicU64,
     /// Outputs that were held back, and for how many microseconds: of all, and at most.
     outputs: AtomicU64,
     delay: AtomicU64,
@@ -276,6 +279,14 @@ impl Checkpoints {
     #[must_use]
     pub fn commits(&self) -> bool {
         self.commits.load(Ordering::Relaxed) != 0
+    }
+
+    /// Where output is held back each copy has a name of its own, also behind exec: the work, which counts to the last event of each thread, is at
+    /// least one more than that of the copy before. For the one process that there is.
+    pub fn name_once(&self, elapsed: &mut Elapsed) {
+        let least = self.named.load(Ordering::Relaxed) + 1;
+        elapsed.ticks += least.saturating_sub(elapsed.work());
+        self.named.store(elapsed.work(), Ordering::Relaxed);
     }
 
     /// The order of all that the process has done is found up to this work.

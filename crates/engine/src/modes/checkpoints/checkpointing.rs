@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use super::progress::RecordedProgress;
 use super::resting::RestingTasks;
-use crate::elapsed::Elapsed;
 use crate::image_stream::CHECKPOINTS;
 use crate::mode::HandedOn;
 use crate::shm::Shm;
@@ -44,8 +43,6 @@ pub struct Checkpointing {
     progress: Mutex<RecordedProgress>,
     /// Where the first stack of the program began.
     stack: AtomicU64,
-    /// The work by which the last copy was named, where each has a name of its own.
-    named: AtomicU64,
 }
 
 impl Checkpointing {
@@ -58,16 +55,6 @@ impl Checkpointing {
             progress: Mutex::new(RecordedProgress::new(shm, handed_on.past, handed_on.ring)),
             ..Self::default()
         })
-    }
-
-    /// The work by which a copy is named, which counts to the last event of each thread: at least one more than that of the copy before.
-    pub fn name_once(&self, elapsed: &mut Elapsed) {
-        let work = elapsed.work();
-        let least = self.named.fetch_max(work, Ordering::Relaxed) + 1;
-        if work < least {
-            elapsed.ticks += least - work;
-            self.named.store(least, Ordering::Relaxed);
-        }
     }
 
     /// How far the process is.

@@ -126,8 +126,9 @@ impl Sketch {
             }
             progress.at(self.shm, task)
         };
-        if CHECKPOINTS.of(&self.shm).commits() {
-            own.name_once(&mut elapsed);
+        let all = CHECKPOINTS.of(&self.shm);
+        if all.commits() {
+            all.name_once(&mut elapsed);
         }
         let resting = resting.into_iter().map(|other| {
             let in_call = other.place == RestingPlace::BeforeCall;
