@@ -215,6 +215,7 @@ fn object(trace: &Trace, scan: &Scan) -> Value {
         })
     };
     let room = Room::of(trace.directory());
+    let (all_epochs, missing_epochs) = epochs(trace);
     json!({
         "path": trace.directory().to_string_lossy(),
         "format": manifest.format.to_string(),
@@ -225,8 +226,8 @@ fn object(trace: &Trace, scan: &Scan) -> Value {
         "recorder": manifest.recorder,
         "ordered_sites": manifest.sites.len(),
         "exact": trace.is_exact(),
-        "epochs": epochs(trace).0,
-        "missing_epochs": epochs(trace).1,
+        "epochs": all_epochs,
+        "missing_epochs": missing_epochs,
         "chaos_seed": manifest.chaos_seed,
         "complete": !traces::is_cut_off(trace),
         "exit": manifest.summary.as_ref().map(|s| s.exit),

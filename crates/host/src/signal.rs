@@ -104,11 +104,20 @@ pub fn set_disposition_with(sig: i32, what: Disposition, flags: u64) {
         restorer: restorer as *const () as u64,
         mask: u64::MAX,
     };
-    // SAFETY: the structure outlives the call; the handler obeys the rules of this module.
+    // SAFETY: the handler obeys the rules of this module.
+    unsafe { set_action(sig, &action) };
+}
+
+/// Gives a signal an action. Failure is ignored, as above.
+///
+/// # Safety
+/// Its handler may run at any time.
+unsafe fn set_action(sig: i32, action: &KernelAction) {
+    // SAFETY: the structure outlives the call; the caller answers for the handler.
     unsafe {
         sys::syscall(
             libc::SYS_rt_sigaction as u64,
-            [sig as u64, &raw const action as u64, 0, 8, 0, 0],
+            [sig as u64, std::ptr::from_ref(action) as u64, 0, 8, 0, 0],
         )
     };
 }
@@ -141,12 +150,7 @@ pub fn with_actions_of_library<R>(make: impl FnOnce() -> R) -> R {
     let made = make();
     for (sig, action) in before {
         // SAFETY: the action was the process's own before.
-        unsafe {
-            sys::syscall(
-                libc::SYS_rt_sigaction as u64,
-                [sig as u64, &raw const action as u64, 0, 8, 0, 0],
-            )
-        };
+        unsafe { set_action(sig, &action) };
     }
     made
 }

@@ -2,7 +2,7 @@
 //! exact as far as it goes.
 
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::sandbox::{Outcome, Sandbox, finish, text, wait};
@@ -63,6 +63,19 @@ fn a_program_waits_for_the_search() {
     assert!(waited > 0, "{recorded:#?}");
 }
 
+/// The command of a recording with epochs close to each other, of so many rounds.
+fn recording(sandbox: &Sandbox, rounds: &str) -> Command {
+    let program = together(sandbox);
+    let words = [
+        "record",
+        "--mode=uniparallel",
+        "--index=20ms",
+        "-o",
+        "trace",
+    ];
+    sandbox.command(&[&words[..], &[text(&program), rounds, "1000"]].concat())
+}
+
 /// How many epochs of a recording that runs are found.
 pub fn found(sandbox: &Sandbox) -> usize {
     let found = sandbox.path("trace").join("epochs.found");
@@ -84,16 +97,7 @@ impl Running {
     /// Begins one, and waits until some of its epochs are found.
     fn begin() -> Self {
         let sandbox = Sandbox::new();
-        let program = together(&sandbox);
-        let words = [
-            "record",
-            "--mode=uniparallel",
-            "--index=20ms",
-            "-o",
-            "trace",
-        ];
-        let words = [&words[..], &[text(&program), "1000", "1000"]].concat();
-        let mut command = sandbox.command(&words);
+        let mut command = recording(&sandbox, "1000");
         command.stdout(Stdio::null()).stderr(Stdio::piped());
         let recorder = command.spawn().unwrap();
         let mut running = Self { sandbox, recorder };
@@ -165,17 +169,8 @@ fn whatever_is_killed_leaves_an_exact_beginning() {
     let mut killed = [0; 3];
     for n in 0..kills {
         let sandbox = Sandbox::new();
-        let program = together(&sandbox);
-        let words = [
-            "record",
-            "--mode=uniparallel",
-            "--index=20ms",
-            "-o",
-            "trace",
-        ];
-        let words = [&words[..], &[text(&program), "400", "1000"]].concat();
         let output = sandbox.path("output");
-        let mut command = sandbox.command(&words);
+        let mut command = recording(&sandbox, "400");
         command.stdout(std::fs::File::create(&output).unwrap());
         command.stderr(Stdio::null());
         let mut recorder = command.spawn().unwrap();

@@ -198,8 +198,7 @@ pub(super) fn keep_last_part(trace: &Path, epochs: &[Stretch]) -> Result<Option<
         return Ok(None);
     };
     put_together_behind(trace, &epochs[last + 1..], work)?;
-    let missing = epochs.iter().filter(|epoch| !epoch.is_found()).count();
-    Ok(Some(missing))
+    Ok(Some(missing(epochs)))
 }
 
 /// Forgets the exact tapes of the last part of a recording, of which replays with other orders read all tapes. Whether there were any.
@@ -226,8 +225,11 @@ pub(super) fn forget_last_part(trace: &Path) -> Result<bool> {
 pub fn missing_epochs(trace: &Path) -> Result<(usize, usize)> {
     let recording = Trace::open_recorded(trace).map_err(Failure::setup)?;
     let all = of(&recording)?.unwrap_or_default();
-    let missing = all.iter().filter(|epoch| !epoch.is_found()).count();
-    Ok((all.len(), missing))
+    Ok((all.len(), missing(&all)))
+}
+
+fn missing(epochs: &[Stretch]) -> usize {
+    epochs.iter().filter(|epoch| !epoch.is_found()).count()
 }
 
 /// Searches the epochs that are not found, one after the other. How that ended, and how many attempts are known.

@@ -30,16 +30,10 @@ pub(super) fn put_together(trace: &Path, epochs: &[Stretch]) -> Result<()> {
     let mut images = Vec::new();
     let every = epochs.len().div_ceil(MOST);
     for (number, epoch) in epochs.iter().enumerate() {
-        let tapes = Trace::open_recorded(&epoch.exact).map_err(Failure::setup)?;
-        joined.add(&tapes)?;
-        if let Some(work) = epoch.epoch.end {
-            let image = image_state(&recording, work)?;
-            if let Some(first) = image.threads.first() {
-                joined.begins(first.task.slot)?;
-            }
-            if number % every == every - 1 {
-                images.push((work, joined.state(image)));
-            }
+        if let Some((work, image)) = add_epoch(&mut joined, &recording, epoch)?
+            && number % every == every - 1
+        {
+            images.push((work, joined.state(image)));
         }
     }
     joined.finish(manifest.summary.as_ref())?;
@@ -86,14 +80,7 @@ pub(super) fn put_together_behind(trace: &Path, epochs: &[Stretch], work: u64) -
     };
     let mut joined = JoinedTapes::begin_with(&manifest, &folder, &state)?;
     for epoch in epochs {
-        let tapes = Trace::open_recorded(&epoch.exact).map_err(Failure::setup)?;
-        joined.add(&tapes)?;
-        if let Some(work) = epoch.epoch.end {
-            let image = image_state(&recording, work)?;
-            if let Some(first) = image.threads.first() {
-                joined.begins(first.task.slot)?;
-            }
-        }
+        add_epoch(&mut joined, &recording, epoch)?;
     }
     let summary = recording.manifest().summary.as_ref();
     let summary = summary.map(|summary| Summary {
@@ -104,6 +91,24 @@ pub(super) fn put_together_behind(trace: &Path, epochs: &[Stretch], work: u64) -
     joined.finish(summary.as_ref())?;
     tracing::info!(target: "linear", "{} epochs behind work {work} are put together", epochs.len());
     Ok(())
+}
+
+/// Adds the exact tapes of an epoch, and the turn that begins behind it. The image at its end, with its work; `None`: it ends with the recording.
+fn add_epoch(
+    joined: &mut JoinedTapes,
+    recording: &Trace,
+    epoch: &Stretch,
+) -> Result<Option<(u64, SessionState)>> {
+    let tapes = Trace::open_recorded(&epoch.exact).map_err(Failure::setup)?;
+    joined.add(&tapes)?;
+    let Some(work) = epoch.epoch.end else {
+        return Ok(None);
+    };
+    let image = image_state(recording, work)?;
+    if let Some(first) = image.threads.first() {
+        joined.begins(first.task.slot)?;
+    }
+    Ok(Some((work, image)))
 }
 
 /// The images of these works, each with the state that a replay of the exact tapes has there, become the index.

@@ -194,12 +194,7 @@ impl JoinedTapes {
         let process = image.process.index;
         let threads = image.threads.into_iter().map(|thread| ThreadState {
             tape: mark(TapeId::new(process, thread.task.index)).map(TapeState::at),
-            task: TaskState {
-                steps: 0,
-                exact: true,
-                parked: false,
-                ..thread.task
-            },
+            task: behind_switch(thread.task),
         });
         let threads: Vec<ThreadState> = threads.collect();
         let ticks = self.tapes.values().map(|tape| tape.mark.ticks).sum();
@@ -246,18 +241,23 @@ impl JoinedTapes {
     }
 }
 
+/// A thread that has come to its place by a switch: steps are counted from there.
+fn behind_switch(task: TaskState) -> TaskState {
+    TaskState {
+        steps: 0,
+        exact: true,
+        parked: false,
+        ..task
+    }
+}
+
 /// The state in an image between epochs, as tapes of their own begin with it: each thread comes there by a switch, as it does where the
 /// tapes of epochs are put together.
 #[must_use]
 pub fn at_own_tapes(image: SessionState) -> SessionState {
     let threads = image.threads.into_iter().map(|thread| ThreadState {
         tape: Some(TapeState::at(TapeMark::default())),
-        task: TaskState {
-            steps: 0,
-            exact: true,
-            parked: false,
-            ..thread.task
-        },
+        task: behind_switch(thread.task),
     });
     SessionState {
         threads: threads.collect(),

@@ -160,9 +160,7 @@ impl Drain {
             let born = self.shm.all_born();
             let open = self.drain()?;
             if let Some(failure) = self.shm.failure() {
-                self.kill_all();
-                self.store.flush_all()?;
-                return Err(failure);
+                return self.give_up(failure);
             }
             if flushed.elapsed() >= FLUSH || std::mem::take(&mut self.epoch_ended) {
                 self.store.flush_all()?;
@@ -192,9 +190,7 @@ impl Drain {
                 self.index.iter_mut().for_each(LiveIndex::tick);
             }
             if let Err(failure) = self.find_epochs() {
-                self.kill_all();
-                self.store.flush_all()?;
-                return Err(failure);
+                return self.give_up(failure);
             }
             self.store.flight.iter_mut().for_each(Flight::tick);
             self.search_kept();
@@ -265,6 +261,13 @@ impl Drain {
             sites: SITES.of(&self.shm).all(),
             indexed: self.index_failure.map(Err).or(indexed),
         })
+    }
+
+    /// Ends the program; what there is of the recording stays.
+    fn give_up(mut self, failure: Failure) -> Result<Recording> {
+        self.kill_all();
+        self.store.flush_all()?;
+        Err(failure)
     }
 
     /// Children that are no part of the program.
