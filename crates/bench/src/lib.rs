@@ -8,6 +8,7 @@
 
 pub mod against;
 pub mod cores;
+pub mod epoch_queue;
 pub mod figures;
 pub mod inputs;
 pub mod machine;
@@ -23,6 +24,7 @@ pub mod sample;
 pub mod samples;
 pub mod session;
 pub mod sources;
+pub mod spare_cores;
 pub mod table;
 pub mod traces;
 pub mod travel;

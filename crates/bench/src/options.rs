@@ -44,6 +44,9 @@ pub struct Options {
     /// The same for recordings of which each epoch is run again meanwhile
     #[arg(long, conflicts_with_all = ["against", "verify", "list", "sketches", "coherence"])]
     pub uniparallel: bool,
+    /// Compute what spare cores give those recordings, from measured times of epochs
+    #[arg(long, conflicts_with_all = ["against", "verify", "list", "sketches", "coherence", "uniparallel"])]
+    pub spare_cores: bool,
     /// Only list the workloads
     #[arg(long)]
     pub list: bool,

@@ -123,7 +123,7 @@ impl Bench {
         ensure!(way != Way::Replay || recorded, "there is no recording");
         for number in 0..ready.workload.repeat {
             let trace = match way {
-                Way::Sketch | Way::Coherence => {
+                way if Way::ON_ALL_CORES.contains(&way) => {
                     self.scratch.join(format!("{}-{number}", way.name()))
                 }
                 _ => self.trace(number),
@@ -166,7 +166,8 @@ impl Bench {
         total.context("a workload runs at least once")
     }
 
-    fn spec(&self, ready: &Ready, way: Way, trace: &Path) -> Option<Spec> {
+    /// The command line of a way with its files.
+    pub fn spec(&self, ready: &Ready, way: Way, trace: &Path) -> Option<Spec> {
         let kept = ready.workload.output != Output::Discarded;
         let replays = way == Way::Replay;
         Some(Spec {

@@ -18,6 +18,7 @@ use crate::peers;
 use crate::prepare::prepare;
 use crate::report::{Findings, report, travel_report};
 use crate::samples::{Bench, NOT_INSTALLED, Repetition};
+use crate::spare_cores;
 use crate::table::{WORKLOADS, Workload};
 use crate::travel::{self, TRIPS, Trip};
 
@@ -46,6 +47,9 @@ pub fn execute(options: &Options, folder: &Path) -> Result<bool> {
         .find(|(wanted, _)| **wanted)
     {
         return cores::execute(table, options, &machine, &inputs, &bench);
+    }
+    if options.spare_cores {
+        return spare_cores::execute(options, &machine, &inputs, &bench);
     }
     let wanted: Vec<&Workload> = WORKLOADS
         .iter()

@@ -381,6 +381,20 @@ pub const COHERENCE: &[(&str, CoresBar)] = &[
     ("mutexes", CoresBar::None),
 ];
 
+/// The workloads of which spare cores are computed: one run of a command each, some with one thread and some with more.
+pub const SPARE_CORES: &[&str] = &[
+    "sort",
+    "python-loop",
+    "sqlite",
+    "pigz",
+    "xz-t2",
+    "mutexes",
+    "matrix",
+    "fft",
+    "radix",
+    "nbody",
+];
+
 /// The limits on recordings of which each epoch is run again meanwhile: their programs run twice.
 pub const UNIPARALLEL: &[(&str, CoresBar)] = &[
     ("pigz", CoresBar::Cpu(2.4)),

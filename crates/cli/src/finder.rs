@@ -56,6 +56,8 @@ pub fn execute(args: &EpochsArgs) -> Result<EndStatus, Failure> {
             FinderEnd {
                 epochs: found.epochs,
                 attempts: found.attempts,
+                searched: found.searched,
+                joining: found.joining,
                 meanwhile,
                 missing: missing.unwrap_or(0),
                 failed,

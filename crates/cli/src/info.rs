@@ -67,6 +67,7 @@ fn facts(out: &mut dyn Write, trace: &Trace, scan: &Scan) -> Result<(), Stop> {
                 format!("chaos seed {}", Seed(seed))
             }),
         ),
+        ("epochs", epochs_found(trace)),
         ("processes", number(scan.processes().len() as u64)),
         ("threads", number(scan.threads())),
         ("events", number(scan.events())),
@@ -108,6 +109,7 @@ fn facts(out: &mut dyn Write, trace: &Trace, scan: &Scan) -> Result<(), Stop> {
     }
     let rows: Vec<Vec<String>> = rows
         .into_iter()
+        .filter(|(_, value)| !value.is_empty())
         .map(|(name, value)| vec![name.to_owned(), escape::line(value.as_bytes())])
         .collect();
     format::table(out, &[], &rows)?;
@@ -159,6 +161,23 @@ fn epochs(trace: &Trace) -> (usize, usize) {
         (true, false) => (1, 0),
         (false, _) => (explore::epochs(trace).unwrap_or(1), 0),
         (true, true) => explore::missing_epochs(trace.directory()).unwrap_or((1, 0)),
+    }
+}
+
+/// How the epochs were found that the exact tapes of a recording are made of; empty: there were none.
+fn epochs_found(trace: &Trace) -> String {
+    let found = &trace.manifest().epochs;
+    let searched = found.iter().filter(|epoch| epoch.attempts > 1);
+    let attempts: u32 = searched.clone().map(|epoch| epoch.attempts).sum();
+    let all = number(found.len() as u64);
+    match (found.len(), searched.count()) {
+        (0, _) => String::new(),
+        (_, 0) => format!("{all}, each found at once"),
+        (_, n) => format!(
+            "{all}, {} of them found by a search ({})",
+            number(n as u64),
+            format::count(attempts.into(), "attempt")
+        ),
     }
 }
 
@@ -228,6 +247,7 @@ fn object(trace: &Trace, scan: &Scan) -> Value {
         "exact": trace.is_exact(),
         "epochs": all_epochs,
         "missing_epochs": missing_epochs,
+        "found_epochs": manifest.epochs,
         "chaos_seed": manifest.chaos_seed,
         "complete": !traces::is_cut_off(trace),
         "exit": manifest.summary.as_ref().map(|s| s.exit),

@@ -68,6 +68,11 @@ pub fn execute(args: &RecordArgs) -> Result<EndStatus, Failure> {
     if args.commit && args.mode != RecordMode::Uniparallel {
         return Err(Failure::setup("--commit is for --mode uniparallel alone"));
     }
+    if args.commit && args.jobs == Some(0) {
+        return Err(Failure::setup(
+            "with --commit output waits for searches, of which --jobs 0 makes none: leave one of them out",
+        ));
+    }
     let jobs = args.jobs.map_or_else(half_of_cores, |jobs| jobs as usize);
     // A mistyped name must not leave an empty recording behind.
     supervisor::find_program(guest.program(), guest.args())?;
@@ -119,7 +124,10 @@ pub fn execute(args: &RecordArgs) -> Result<EndStatus, Failure> {
         epochs: (args.mode == RecordMode::Uniparallel).then_some(EpochPlan {
             finder: finder::command,
             jobs,
-            most: (WAITING * jobs) as u32,
+            most: match jobs {
+                0 => u32::MAX,
+                _ => (WAITING * jobs) as u32,
+            },
             commits: args.commit,
         }),
         flips: (0, &[]),

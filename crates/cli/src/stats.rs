@@ -90,9 +90,15 @@ impl Stats {
         self.section(
             "epochs",
             [
-                ("found", end.epochs as u64),
+                ("found", (end.epochs - end.missing) as u64),
                 ("found while the program ran", end.meanwhile.into()),
+                ("found by more than one attempt", end.searched as u64),
+                ("not found", end.missing as u64),
                 ("attempts", end.attempts.into()),
+                (
+                    "milliseconds of putting them together",
+                    end.joining.as_millis() as u64,
+                ),
                 (
                     "milliseconds for which the program waited",
                     held.as_millis() as u64,

@@ -72,7 +72,9 @@ pub use index::{
 };
 pub use input::{INPUT_MAX, Input, PIECE_MAX, Piece, input_path, input_sum};
 pub use locations::{Listed, default_dir, list, new_numbered, resolve, resolve_in, set_latest};
-pub use manifest::{Cpu, ExitStatus, Manifest, Recorder, Summary, System, manifest_file};
+pub use manifest::{
+    Cpu, ExitStatus, FoundEpoch, Manifest, Recorder, Summary, System, manifest_file,
+};
 pub use part::{Encoded, FileSource, INLINE_MAX, Part, PartReader, PartSource, Run};
 
 pub use reader::{TapeInfo, Trace, exact_folder};

@@ -57,6 +57,9 @@ pub struct Manifest {
     /// the translator. Of a recording that is not complete those that were to be.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sites: Vec<u64>,
+    /// How the epochs of a recording were found whose exact tapes these are: there in those, if there were several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub epochs: Vec<FoundEpoch>,
     /// Seed of the chaos schedule; absent if the schedule was the ordinary, fair one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chaos_seed: Option<u64>,
@@ -89,6 +92,15 @@ pub enum Recorder {
     /// At the same time, each line of memory in the hands of those who may access it: marks and what comes behind
     /// them are on the tapes too, and say all of their order.
     Coherence,
+}
+
+/// How the order of the threads was found in an epoch, the stretch between two session images.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FoundEpoch {
+    /// Orders that were tried; 1: what was recorded led to its end at once.
+    pub attempts: u32,
+    /// CPU time of that, in microseconds.
+    pub cpu_us: u64,
 }
 
 impl Recorder {
@@ -182,6 +194,7 @@ impl Manifest {
             page_size: rustix::param::page_size() as u64,
             recorder: Recorder::Serial,
             sites: Vec::new(),
+            epochs: Vec::new(),
             chaos_seed: None,
             excerpt: None,
             complete: false,
@@ -288,6 +301,16 @@ impl Manifest {
             (None, true) => Err("it does not say where the recording begins"),
             (Some(_), false) => Err("a whole recording that begins elsewhere"),
         }
+    }
+
+    /// Says how the epoch was found whose exact tapes are in `directory`.
+    ///
+    /// # Errors
+    /// There are none, or the manifest cannot be written.
+    pub fn note_found(directory: &Path, found: FoundEpoch) -> Result<()> {
+        let mut manifest = Self::read(directory)?;
+        manifest.epochs = vec![found];
+        manifest.write(directory)
     }
 
     /// Replaces the manifest in `directory`, if any, as a whole.

@@ -59,8 +59,9 @@ pub struct RecordArgs {
     /// `relive index`, and the first replay of threads on all cores goes by epochs [default: 1s; 0: one after the other]
     #[arg(long, value_name = "T", num_args = 0..=1, require_equals = true, value_parser = duration)]
     pub index: Option<Option<Duration>>,
-    /// With --mode uniparallel: find the order of so many epochs at the same time [default: half of the cores]
-    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
+    /// With --mode uniparallel: find the order of so many epochs at the same time [default: half of the cores]; 0: of none
+    /// before the program has ended, which leaves all cores to it
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=256))]
     pub jobs: Option<u32>,
     /// With --mode uniparallel: hold what the program writes to standard streams, pipes and sockets back, until the order of
     /// all that it did before is found

@@ -12,14 +12,15 @@ fn together(sandbox: &Sandbox) -> PathBuf {
     sandbox.compile(&source, "together")
 }
 
-/// A recording of threads that count together, of so many rounds, with microseconds of sleep between two.
-fn record(sandbox: &Sandbox, rounds: &str, pause: &str) -> Outcome {
+/// A recording of threads that count together, of so many rounds, with microseconds of sleep between two, and one more option.
+fn record(sandbox: &Sandbox, (rounds, pause): (&str, &str), option: &str) -> Outcome {
     let program = together(sandbox);
     let words = [
         "record",
         "--mode=uniparallel",
         "--index=0",
         "--stats=json",
+        option,
         "-o",
         "trace",
         text(&program),
@@ -44,21 +45,45 @@ fn is_exact(sandbox: &Sandbox, trace: &str) -> bool {
 #[test]
 fn a_recording_is_exact_when_it_ends() {
     let sandbox = Sandbox::new();
-    let recorded = record(&sandbox, "50", "300");
-    assert!(number(&recorded, "found") > 1, "{recorded:#?}");
+    let recorded = record(&sandbox, ("50", "300"), "--jobs=1");
+    let found = number(&recorded, "found");
+    assert!(found > 1, "{recorded:#?}");
     assert!(number(&recorded, "found while the program ran") > 0);
     assert!(is_exact(&sandbox, "trace"));
+    let info = sandbox.relive(&["info", "--json", "trace"]).ok();
+    let info: serde_json::Value = serde_json::from_str(&info.stdout).unwrap();
+    let epochs = info["found_epochs"].as_array().expect("a list");
+    assert_eq!(epochs.len() as u64, found);
+    for epoch in epochs {
+        assert!(epoch["attempts"].as_u64() > Some(0), "{epoch}");
+        assert!(epoch["cpu_us"].as_u64() > Some(0), "{epoch}");
+    }
+    let info = sandbox.relive(&["info", "trace"]).ok();
+    let shown = format!("epochs       {found}");
+    assert!(info.stdout.contains(&shown), "{info:#?}");
     let replayed = sandbox.relive(&["replay", "trace"]).ok();
     assert_eq!(replayed.stdout, recorded.stdout);
     let compared = sandbox.relive(&["index", "--compare", "trace"]).ok();
     assert!(!compared.stdout.contains(": 0 images"), "{compared:#?}");
 }
 
+/// All is left for the end.
+#[test]
+fn a_recording_without_searches_while_it_runs_is_exact_when_it_ends() {
+    let sandbox = Sandbox::new();
+    let recorded = record(&sandbox, ("50", "300"), "--jobs=0");
+    assert!(number(&recorded, "found") > 1, "{recorded:#?}");
+    assert_eq!(number(&recorded, "found while the program ran"), 0);
+    let waited = number(&recorded, "milliseconds for which the program waited");
+    assert_eq!(waited, 0);
+    assert!(is_exact(&sandbox, "trace"));
+}
+
 /// Images come much faster than processes that search can be started.
 #[test]
 fn a_program_waits_for_the_search() {
     let sandbox = Sandbox::new();
-    let recorded = record(&sandbox, "1000", "1000");
+    let recorded = record(&sandbox, ("1000", "1000"), "--jobs=1");
     let waited = number(&recorded, "milliseconds for which the program waited");
     assert!(waited > 0, "{recorded:#?}");
 }
@@ -318,6 +343,7 @@ fn what_does_not_go_together_is_refused() {
     let sandbox = Sandbox::new();
     let record = |words: &[&str]| sandbox.relive(&[&["record"], words, &["true"]].concat());
     record(&["--mode=sketch", "--jobs=2"]).refused("--jobs is for --mode uniparallel");
+    record(&["--mode=uniparallel", "--commit", "--jobs=0"]).refused("leave one of them out");
     let hunt = ["hunt", "--mode=uniparallel", "true"];
     sandbox.relive(&hunt).refused("[RL1]");
 }

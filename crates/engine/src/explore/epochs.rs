@@ -5,8 +5,11 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
-use relive_trace::{ImageHead, ImageSet, TapeId, Trace, exact_folder, images_of};
+use relive_trace::{
+    FoundEpoch, ImageHead, ImageSet, Manifest, TapeId, Trace, exact_folder, images_of,
+};
 
 use super::epoch_searches::{EpochAnswer, EpochSearches, Waited};
 use super::epoch_state::{found_folder, is_recorded, recorded_state};
@@ -125,7 +128,33 @@ pub fn search_epoch(trace: &Path, epoch: Epoch, attempts: u32) -> Result<EpochAn
     let begin = epoch.begin.map(image).transpose()?;
     let stretch = stretch(&trace, begin, epoch.end);
     std::fs::create_dir_all(&stretch.notes).map_err(|e| cannot(&stretch.notes, &e))?;
-    Ok(first_search::search(&stretch, (attempts, 1), &mut |_| ()))
+    let answer = first_search::search(&stretch, (attempts, 1), &mut |_| ());
+    if let Ok(attempts) = answer {
+        let found = FoundEpoch {
+            attempts,
+            cpu_us: cpu_time()?.as_micros() as u64,
+        };
+        Manifest::note_found(&stretch.exact, found).map_err(Failure::setup)?;
+    }
+    Ok(answer)
+}
+
+/// The CPU time of this process, and of those that it has waited for.
+fn cpu_time() -> Result<Duration> {
+    let mut sum = Duration::ZERO;
+    for whose in [libc::RUSAGE_SELF, libc::RUSAGE_CHILDREN] {
+        // SAFETY: all zero bytes are an rusage.
+        let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+        // SAFETY: the kernel writes the rusage, and nothing else.
+        if unsafe { libc::getrusage(whose, &raw mut usage) } != 0 {
+            return Err(Failure::setup(std::io::Error::last_os_error()));
+        }
+        for time in [usage.ru_utime, usage.ru_stime] {
+            sum += Duration::from_secs(time.tv_sec as u64);
+            sum += Duration::from_micros(time.tv_usec as u64);
+        }
+    }
+    Ok(sum)
 }
 
 /// How many epochs between these images are searched at the same time, of `jobs` that are wanted.
@@ -141,7 +170,7 @@ pub(super) fn places(trace: &Path, images: &[ImageHead], jobs: usize) -> Result<
 }
 
 /// Finds the turns of a recording by its epochs, up to `jobs` at a time, each by a process that `searcher` starts, which answers with an
-/// [`EpochAnswer`]. `tell` is told how many of how many are found. How many attempts there were.
+/// [`EpochAnswer`]. `tell` is told how many of how many are found. How long it took to put them together.
 ///
 /// # Errors
 /// No order of one that was tried leads to its end: both sides of its first attempt. The others are kept.
@@ -150,14 +179,13 @@ pub(super) fn linearise(
     epochs: &[Stretch],
     (jobs, searcher): (usize, &dyn Fn(Epoch) -> Command),
     tell: &mut dyn FnMut(usize, usize),
-) -> Result<u32> {
+) -> Result<Duration> {
     let images = images_of(trace, ImageSet::Epochs).map_err(Failure::setup)?;
     let jobs = places(trace, &images, jobs)?;
     let missing = (0..epochs.len()).filter(|&n| !epochs[n].is_found());
     let missing: Vec<usize> = missing.collect();
     let (mut left, mut running) = (missing.iter().copied(), EpochSearches::default());
     let mut found = epochs.len() - missing.len();
-    let mut attempts = found as u32;
     let mut failed: Vec<(usize, Failure)> = Vec::new();
     loop {
         tell(found, epochs.len());
@@ -170,10 +198,7 @@ pub(super) fn linearise(
             break;
         }
         match running.wait(None, None)? {
-            Waited::Searched(_, Ok(tried)) => {
-                attempts += tried;
-                found += 1;
-            }
+            Waited::Searched(_, Ok(_)) => found += 1,
             Waited::Searched(number, Err(failure)) => failed.push((number, failure)),
             Waited::Other | Waited::Nothing => {}
         }
@@ -183,8 +208,9 @@ pub(super) fn linearise(
         let (number, all) = (number + 1, epochs.len());
         return Err(failure.of(format_args!("epoch {number} of {all} ({found} are found)")));
     }
+    let begin = Instant::now();
     put_together(trace, epochs)?;
-    Ok(attempts)
+    Ok(begin.elapsed())
 }
 
 /// Makes the recording exact behind its last epoch that is not found, if there is something behind it. How many are not found; `None`: it stays
@@ -251,6 +277,11 @@ pub(super) fn explore(
         if !matches!(end, ExploreEnd::Exact) {
             return Ok((end, attempts));
         }
+        let found = FoundEpoch {
+            attempts: exploration.attempts(),
+            cpu_us: 0,
+        };
+        Manifest::note_found(&epoch.exact, found).map_err(Failure::setup)?;
     }
     let _lock = ExactLock::take(trace, &mut || ())?;
     if !Trace::open(trace).map_err(Failure::setup)?.is_exact() {

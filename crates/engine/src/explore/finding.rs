@@ -3,8 +3,9 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
-use relive_trace::Trace;
+use relive_trace::{Manifest, Trace, exact_folder};
 
 use super::epochs;
 use super::exploration::{Exploration, ExploreEnd, ExploreOptions, ExploreWatcher};
@@ -16,7 +17,7 @@ use crate::supervisor::{ExactLock, Stretch, keep_keyboard};
 
 /// How a first replay is made.
 pub struct FirstReplay<'a> {
-    /// Attempts, or epochs, at the same time.
+    /// Attempts, or epochs, at the same time; while the recording runs none, if it is 0.
     pub jobs: usize,
     /// Most attempts for an epoch.
     pub attempts: u32,
@@ -34,8 +35,23 @@ pub struct FirstFound {
     pub attempts: u32,
     /// Epochs.
     pub epochs: usize,
+    /// Those that took more than one attempt.
+    pub searched: usize,
+    /// How long it took to put them together.
+    pub joining: Duration,
     /// So many of them are not found, for this reason the first: the recording is exact behind the last of those.
     pub missing: Option<(usize, Failure)>,
+}
+
+impl FirstFound {
+    /// Takes over how the epochs were found that the exact tapes of a recording are made of.
+    fn count(&mut self, trace: &Path) -> Result<()> {
+        let exact = Manifest::read(&exact_folder(trace)).map_err(Failure::setup)?;
+        let attempts = exact.epochs.iter().map(|epoch| epoch.attempts);
+        self.searched = attempts.clone().filter(|&n| n > 1).count();
+        self.attempts = attempts.sum();
+        Ok(())
+    }
 }
 
 /// Finds the turns of a recording whose threads ran at the same time, and keeps them in the trace.
@@ -55,6 +71,8 @@ pub fn linearise(
         return Ok(FirstFound {
             attempts: 0,
             epochs: 1,
+            searched: 0,
+            joining: Duration::ZERO,
             missing: None,
         });
     }
@@ -74,6 +92,8 @@ fn as_a_whole(
     Ok(FirstFound {
         attempts,
         epochs: 1,
+        searched: usize::from(attempts > 1),
+        joining: Duration::ZERO,
         missing: None,
     })
 }
@@ -87,12 +107,15 @@ fn by_epochs(
     let mut found = FirstFound {
         attempts: 0,
         epochs: all.len(),
+        searched: 0,
+        joining: Duration::ZERO,
         missing: None,
     };
     let mut tell = |found, of| watcher(Linearising::Epochs(found, of));
     let failure = match epochs::linearise(trace, all, (how.jobs, how.searcher), &mut tell) {
-        Ok(attempts) => {
-            found.attempts = attempts;
+        Ok(joining) => {
+            found.joining = joining;
+            found.count(trace)?;
             return Ok(found);
         }
         Err(failure) if failure.class() == FailureClass::Divergence => failure,
@@ -110,6 +133,7 @@ fn by_epochs(
         return Err(failure);
     };
     found.missing = Some((missing, failure));
+    found.count(trace)?;
     Ok(found)
 }
 

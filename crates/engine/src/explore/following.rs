@@ -156,6 +156,9 @@ impl FollowedRecording<'_> {
 
     /// Begins what can be searched now.
     fn begin_searches(&mut self) -> Result<()> {
+        if self.how.jobs == 0 {
+            return Ok(());
+        }
         self.tapes.look().map_err(Failure::setup)?;
         let is_own = |id: TapeId| id.process == 0 && !id.is_schedule();
         if !self.tapes.tapes().all(is_own) {

@@ -5,8 +5,8 @@
 use std::path::Path;
 
 use relive_trace::{
-    BeginTape, Excerpt, ImageHead, ImageReader, ImageSet, Manifest, Summary, Trace, become_images,
-    exact_folder, images_of, link_images,
+    BeginTape, Excerpt, FoundEpoch, ImageHead, ImageReader, ImageSet, Manifest, Summary, Trace,
+    become_images, exact_folder, images_of, link_images,
 };
 
 use super::epoch_state::{found_folder, image_state, recorded_state};
@@ -25,8 +25,11 @@ pub(super) fn put_together(trace: &Path, epochs: &[Stretch]) -> Result<()> {
     remove_folder(&folder)?;
     ImageSet::Begin.remove(trace).map_err(Failure::setup)?;
     let recording = Trace::open_recorded(trace).map_err(Failure::setup)?;
-    let manifest = recording.manifest();
-    let mut joined = JoinedTapes::begin(manifest, &folder)?;
+    let manifest = Manifest {
+        epochs: how_found(epochs)?,
+        ..recording.manifest().clone()
+    };
+    let mut joined = JoinedTapes::begin(&manifest, &folder)?;
     let mut images = Vec::new();
     let every = epochs.len().div_ceil(MOST);
     for (number, epoch) in epochs.iter().enumerate() {
@@ -76,6 +79,7 @@ pub(super) fn put_together_behind(trace: &Path, epochs: &[Stretch], work: u64) -
             gaps: Vec::new(),
             input: 0,
         }),
+        epochs: how_found(epochs)?,
         ..recording.manifest().of_excerpt()
     };
     let mut joined = JoinedTapes::begin_with(&manifest, &folder, &state)?;
@@ -91,6 +95,15 @@ pub(super) fn put_together_behind(trace: &Path, epochs: &[Stretch], work: u64) -
     joined.finish(summary.as_ref())?;
     tracing::info!(target: "linear", "{} epochs behind work {work} are put together", epochs.len());
     Ok(())
+}
+
+/// How each was found; of one whose search was killed behind it no more is known than that.
+fn how_found(epochs: &[Stretch]) -> Result<Vec<FoundEpoch>> {
+    let found = epochs.iter().map(|epoch| {
+        let manifest = Manifest::read(&epoch.exact).map_err(Failure::setup)?;
+        Ok(manifest.epochs.first().copied().unwrap_or_default())
+    });
+    found.collect()
 }
 
 /// Adds the exact tapes of an epoch, and the turn that begins behind it. The image at its end, with its work; `None`: it ends with the recording.

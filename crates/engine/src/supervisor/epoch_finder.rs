@@ -8,6 +8,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -51,8 +52,12 @@ pub struct FinderEnd {
     pub epochs: usize,
     /// Attempts that it took.
     pub attempts: u32,
+    /// Epochs that took more than one.
+    pub searched: usize,
     /// Epochs that were found while the program ran.
     pub meanwhile: u32,
+    /// How long it took to put the found ones together.
+    pub joining: Duration,
     /// Epochs that are not found: the recording is exact behind the last of them.
     pub missing: usize,
     /// Why the order is not found, of those or of all, if it is not.
@@ -214,7 +219,9 @@ impl FinderEnd {
         Self {
             epochs: 0,
             attempts: 0,
+            searched: 0,
             meanwhile: 0,
+            joining: Duration::ZERO,
             missing: 0,
             failed: Some(failure),
         }
