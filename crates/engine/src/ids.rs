@@ -2,11 +2,11 @@
 //! process has other ids for itself: those are the guest's. All ids in the shared memory are the supervisor's. Must
 //! never be shown to the guest.
 
-use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use relive_host::sys;
-use rustix::fs::{Mode, OFlags, openat};
+use rustix::fs::{Dir, Mode, OFlags, open, openat};
 use rustix::process::{Pid, PidfdFlags, getppid, pidfd_open};
 
 use crate::descriptor_limit::Room;
@@ -119,6 +119,26 @@ pub fn stat(id: u32) -> std::io::Result<Vec<u8>> {
     }
 }
 
+/// The content of `/proc/PID/task/TID/status` of each thread of a process that there is.
+///
+/// # Errors
+/// The kernel's refusal: there is no such process, as a rule.
+pub fn statuses(process: u32) -> std::io::Result<Vec<Vec<u8>>> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let tasks = match proc() {
+        None => open(format!("/proc/{process}/task"), flags, Mode::empty()),
+        Some(proc) => openat(proc, format!("{process}/task"), flags, Mode::empty()),
+    }?;
+    let mut all = Vec::new();
+    for entry in Dir::read_from(&tasks)? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy();
+        // `.` and `..` have none, nor has a thread that has ended meanwhile.
+        all.extend(read(tasks.as_fd(), &format!("{name}/status")).ok());
+    }
+    Ok(all)
+}
+
 /// Whether there is a thread of this id, where ids may differ.
 #[must_use]
 pub fn exists(id: u32) -> Option<bool> {
@@ -135,10 +155,12 @@ mod tests {
         assert_eq!(parse(b"12"), None);
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder = rustix::fs::open("/proc", flags, Mode::empty()).expect("a /proc");
-        let proc = std::os::fd::AsFd::as_fd(&folder);
+        let proc = folder.as_fd();
         let own = std::process::id();
         assert_eq!(outside(proc, own), Some(own));
         assert_eq!(outside(proc, NOBODY), None);
         assert!(read(proc, &format!("{own}/stat")).is_ok());
+        let statuses = statuses(own).unwrap();
+        assert!(!statuses.is_empty() && statuses.iter().all(|text| text.starts_with(b"Name:")));
     }
 }

@@ -172,6 +172,11 @@ impl Group {
         Ok(result)
     }
 
+    /// Until the guard is dropped no thread hands the baton over, takes it, or is about to.
+    pub fn hold(&self, tid: u32) -> LockGuard<'_> {
+        self.lock.take(tid)
+    }
+
     /// Whether the process holds it.
     #[must_use]
     pub fn is_held_by(&self, process: u32) -> bool {

@@ -13,6 +13,7 @@ pub mod group;
 pub mod lock;
 pub mod objects;
 pub mod processes;
+pub mod stopping;
 pub mod users;
 
 use crate::proc_stat::stat;

@@ -15,6 +15,7 @@ use crate::kernel::enter::blocking;
 use crate::kernel::refuse::{refuse, unsupported};
 use crate::sharing::group::GROUP;
 use crate::sharing::processes::{PROCESSES, ProcessSlot, standing};
+use crate::sharing::stopping::await_stops;
 use crate::shm::Shm;
 use crate::task::Task;
 use crate::task::ending;
@@ -47,6 +48,7 @@ impl Serial {
             (_, true) if stops(sig) && concerns_itself(task, call) => {
                 blocking(task, call.nr, &call.args)
             }
+            (_, true) if stops(sig) => stop(self.shm, task, call, sig, send),
             (_, true) => send(task),
             (_, false) => from_outside(self.shm, task, call, sig, send),
         }
@@ -84,8 +86,29 @@ pub fn from_outside(
     let tid = ids::thread_of(task.tid);
     GROUP.of(&shm).while_quiet(tid, || match sig {
         libc::SIGKILL => kill(shm, false, task, call, send),
-        _ => send(task),
+        _ => stop(shm, task, call, sig, send),
     })?
+}
+
+/// A signal that stops others, while no other member of the group runs, and before one does again: nobody stops with the group's baton, or its lock.
+fn stop(shm: Shm, task: &mut Task, call: &Call, sig: i32, send: MakeCall<'_>) -> Result<i64> {
+    let guard = GROUP.of(&shm).hold(ids::thread_of(task.tid));
+    let sent = send(task)?;
+    let own = ids::process() as i32;
+    let victim = match i64::from(call.nr) {
+        // Of a thread, or a descriptor, the process is not known.
+        libc::SYS_pidfd_send_signal | libc::SYS_tkill => None,
+        _ => Some(call.int(0)),
+    };
+    let is_meant = |pid: i32| {
+        let named = |t: i32| t > 0 && ids::of(t as u32) as i32 == pid;
+        victim.is_none_or(|t| named(t) || is_in(pid, t))
+    };
+    if sent >= 0 {
+        await_stops(shm, sig, |pid| pid != own && is_meant(pid));
+    }
+    drop(guard);
+    Ok(sent)
 }
 
 /// SIGKILL, while no other member of the group runs.
