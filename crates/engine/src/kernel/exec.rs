@@ -9,7 +9,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 
 use relive_host::signal::{Mask, set_mask};
 use relive_host::{GuestAddr, copy};
-use rustix::fs::{AtFlags, CWD, statat};
+use rustix::fs::{Access, AtFlags, CWD, accessat, stat, statat};
 use rustix::io::{Errno, FdFlags, fcntl_setfd};
 
 use super::operation::{Operation, Prepared};
@@ -33,7 +33,7 @@ const MAX_STRINGS: usize = 1 << 20;
 pub struct Executable {
     /// The ELF executable.
     pub file: File,
-    /// The path by which the exec named it.
+    /// The path by which the exec named it, also if that is a script.
     pub called: Vec<u8>,
     /// Its canonical path.
     pub path: Vec<u8>,
@@ -77,7 +77,11 @@ impl Operation for Execveat {
             return Ok(refuse(call, libc::EPERM));
         }
         let [_, _, argv, envp, ..] = call.args;
-        path_at(task, call).map_or_else(Ok, |path| attempt(task, &path, argv, envp))
+        match path_at(task, call) {
+            Err(errno) => Ok(errno),
+            Ok(path) if call.int(4) & AT_EXECVE_CHECK != 0 => Ok(check(&path, argv, envp)),
+            Ok(path) => attempt(task, &path, argv, envp),
+        }
     }
 }
 
@@ -85,7 +89,7 @@ impl Operation for Execveat {
 fn path_at(task: &Task, call: &Call) -> std::result::Result<Vec<u8>, i64> {
     let (fd, flags) = (call.int(0), call.int(4));
     let path = path(task, call, 1)?;
-    if flags & !(libc::AT_EMPTY_PATH | libc::AT_SYMLINK_NOFOLLOW) != 0 {
+    if flags & !(libc::AT_EMPTY_PATH | libc::AT_SYMLINK_NOFOLLOW | AT_EXECVE_CHECK) != 0 {
         return Err(-i64::from(libc::EINVAL));
     }
     if flags & libc::AT_SYMLINK_NOFOLLOW != 0 && is_link(fd, &path) {
@@ -102,10 +106,7 @@ fn path_at(task: &Task, call: &Call) -> std::result::Result<Vec<u8>, i64> {
         if vanishing_script(fd) {
             return Err(-i64::from(libc::ENOENT));
         }
-        // The kernel's name for it; but not every system has /dev/fd.
-        let usual = std::path::Path::new("/dev/fd").exists();
-        let folder = if usual { "/dev/fd" } else { "/proc/self/fd" };
-        return Ok(format!("{folder}/{fd}").into_bytes());
+        return Ok(name_of(fd));
     }
     if path.is_empty() {
         return Err(-i64::from(libc::ENOENT));
@@ -116,7 +117,14 @@ fn path_at(task: &Task, call: &Call) -> std::result::Result<Vec<u8>, i64> {
     if descriptor::flags(fd).is_none() {
         return Err(-i64::from(libc::EBADF));
     }
-    Ok([format!("/proc/self/fd/{fd}/").as_bytes(), &path].concat())
+    Ok([&name_of(fd)[..], b"/", &path].concat())
+}
+
+/// The kernel's name for a descriptor; but not every system has /dev/fd.
+fn name_of(fd: i32) -> Vec<u8> {
+    let usual = std::path::Path::new("/dev/fd").exists();
+    let folder = if usual { "/dev/fd" } else { "/proc/self/fd" };
+    format!("{folder}/{fd}").into_bytes()
 }
 
 fn is_link(folder: i32, path: &[u8]) -> bool {
@@ -228,73 +236,128 @@ fn strings(mut at: u64) -> std::result::Result<Vec<Vec<u8>>, i64> {
 /// # Errors
 /// The errno of execve(2).
 pub fn resolve(path: &[u8], mut argv: Vec<Vec<u8>>) -> std::result::Result<Executable, i32> {
-    let mut called = path.to_vec();
-    for _ in 0..5 {
-        let os = std::ffi::OsStr::from_bytes(&called);
-        let c = CString::new(called.clone()).map_err(|_| libc::ENOENT)?;
-        rustix::fs::access(&c, rustix::fs::Access::EXEC_OK).map_err(Errno::raw_os_error)?;
-        let file = File::open(os).map_err(|e| e.raw_os_error().unwrap_or(libc::EACCES))?;
-        let meta = file.metadata().map_err(|_| libc::EACCES)?;
-        if !meta.is_file() || meta.mode() & 0o111 == 0 {
-            return Err(libc::EACCES);
-        }
-        may_execute(&file)?;
+    // As `exec_binprm` in the kernel: the sixth is an executable, or it is a loop.
+    const SCRIPTS: usize = 5;
+    let mut at = path.to_vec();
+    for _ in 0..=SCRIPTS {
+        let file = open(&at)?;
         let mut head = [0u8; 256];
-        let n = file.read_at(&mut head, 0).map_err(|_| libc::EIO)?;
-        let Some(line) = head[..n].strip_prefix(b"#!") else {
+        file.read_at(&mut head, 0).map_err(|_| libc::EIO)?;
+        if !head.starts_with(b"#!") {
             loader::check(&file)?;
-            let path = loader::canonical(&file, &called);
+            let canonical = loader::canonical(&file, &at);
             return Ok(Executable {
                 file,
-                called,
-                path,
+                called: path.to_vec(),
+                path: canonical,
                 argv,
             });
-        };
-        let (interpreter, argument) = shebang(line).ok_or(libc::ENOEXEC)?;
+        }
+        let (interpreter, argument) = shebang(&head).ok_or(libc::ENOEXEC)?;
+        if interpreter.is_empty() {
+            // To the kernel it is the working folder.
+            return Err(libc::EACCES);
+        }
         let mut new = vec![interpreter.clone()];
         new.extend(argument);
-        new.push(called);
+        new.push(at);
         new.extend(argv.into_iter().skip(1));
-        (argv, called) = (new, interpreter);
+        (argv, at) = (new, interpreter);
     }
     Err(libc::ELOOP)
 }
 
-/// Asks the kernel whether a file to be executed is open for writing at this moment. Linux before 6.14
-/// does not know the question.
-fn may_execute(file: &File) -> std::result::Result<(), i32> {
-    const AT_EXECVE_CHECK: i32 = 0x10000;
+/// Opens a file that the caller may execute.
+fn open(path: &[u8]) -> std::result::Result<File, i32> {
+    let c = CString::new(path).map_err(|_| libc::ENOENT)?;
+    let is_file = |mode| mode & libc::S_IFMT == libc::S_IFREG;
+    // Before it is opened: a FIFO waits for a writer, and a device may do anything.
+    let there = stat(&c).map_err(Errno::raw_os_error)?;
+    if !is_file(there.st_mode) || there.st_mode & 0o111 == 0 {
+        return Err(libc::EACCES);
+    }
+    accessat(CWD, &c, Access::EXEC_OK, AtFlags::EACCESS).map_err(Errno::raw_os_error)?;
+    let file = File::open(std::ffi::OsStr::from_bytes(path));
+    let file = file.map_err(|e| e.raw_os_error().unwrap_or(libc::EACCES))?;
+    match file.metadata() {
+        Ok(meta) if is_file(meta.mode()) => {}
+        _ => return Err(libc::EACCES),
+    }
+    may_execute(&file)?;
+    Ok(file)
+}
+
+/// Only asks whether a file may be executed. Linux before 6.14 does not know that.
+const AT_EXECVE_CHECK: i32 = 0x10000;
+
+/// What the kernel answers to whether the file of a descriptor, or of a path, may be executed.
+fn ask(fd: i32, path: &std::ffi::CStr, flags: i32) -> std::result::Result<(), i32> {
     let none = [c"".as_ptr(), std::ptr::null()];
     // SAFETY: only asks, with strings that outlive the call.
     let asked = unsafe {
         libc::syscall(
             libc::SYS_execveat,
-            file.as_raw_fd(),
-            none[0],
+            fd,
+            path.as_ptr(),
             none.as_ptr(),
             none[1..].as_ptr(),
-            libc::AT_EMPTY_PATH | AT_EXECVE_CHECK,
+            flags | AT_EXECVE_CHECK,
         )
     };
     match std::io::Error::last_os_error().raw_os_error() {
-        Some(busy @ libc::ETXTBSY) if asked < 0 => Err(busy),
+        Some(errno) if asked < 0 => Err(errno),
         _ => Ok(()),
     }
 }
 
-/// Interpreter and optional argument of a `#!` line (execve(2), "Interpreter scripts").
-fn shebang(line: &[u8]) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
+/// Asks the kernel whether a file to be executed is open for writing at this moment.
+fn may_execute(file: &File) -> std::result::Result<(), i32> {
+    match ask(file.as_raw_fd(), c"", libc::AT_EMPTY_PATH) {
+        Err(busy @ libc::ETXTBSY) => Err(busy),
+        _ => Ok(()),
+    }
+}
+
+/// execveat(2) with [`AT_EXECVE_CHECK`]: the result.
+fn check(path: &[u8], argv: u64, envp: u64) -> i64 {
+    let answer = || {
+        strings(argv)?;
+        strings(envp)?;
+        let path = CString::new(path).map_err(|_| -i64::from(libc::ENOENT))?;
+        ask(libc::AT_FDCWD, &path, 0).map_err(|errno| -i64::from(errno))
+    };
+    answer().map_or_else(|errno| errno, |()| 0)
+}
+
+/// Interpreter and optional argument of a `#!` line (execve(2), "Interpreter scripts"), of the first bytes of a file, with zeros behind its
+/// end, as `load_script` of the kernel finds them; `None`: it names none, or its name is cut off.
+fn shebang(head: &[u8; 256]) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
     let blank = |b: &u8| *b == b' ' || *b == b'\t';
-    let line = line.split(|&b| b == b'\n').next()?;
-    let start = line.iter().position(|b| !blank(b))?;
-    let line = &line[start..];
-    let end = line.iter().position(blank).unwrap_or(line.len());
-    let rest = &line[end..];
-    let argument = rest.iter().position(|b| !blank(b)).map(|s| {
-        let last = rest.iter().rposition(|b| !blank(b)).unwrap_or(s);
-        rest[s..=last].to_vec()
-    });
+    let line = &head[2..head.len() - 1];
+    let end = line.iter().position(|b| *b == b'\n' || *b == 0);
+    let line = match end.filter(|&end| line[end] == b'\n') {
+        Some(end) => {
+            let last = line[..end].iter().rposition(|b| !blank(b))?;
+            &line[..=last]
+        }
+        None => {
+            let start = line.iter().position(|b| !blank(b))?;
+            // Else it may go on.
+            line[start..].iter().position(|b| blank(b) || *b == 0)?;
+            let last = line.iter().rposition(|b| !blank(b))?;
+            &line[..=last]
+        }
+    };
+    let string = |bytes: &[u8]| bytes.split(|b| *b == 0).next().unwrap_or_default().to_vec();
+    let line = &line[line.iter().position(|b| !blank(b))?..];
+    let end = line.iter().position(|b| blank(b) || *b == 0);
+    let end = end.unwrap_or(line.len());
+    let rest = match line.get(end) {
+        Some(0) | None => &[],
+        Some(_) => &line[end..],
+    };
+    let argument = rest.iter().position(|b| !blank(b));
+    let argument = argument.map(|start| string(&rest[start..]));
     Some((line[..end].to_vec(), argument))
 }
 

@@ -155,7 +155,7 @@ fn execveat_finds_its_file_as_openat_does() {
         (CWD_FD, "x/y", 0, path("x/y")),
         (dir, "/x", 0, path("/x")),
         (-1, "/x", 0, path("/x")),
-        (dir, "x", 0, path(&format!("/proc/self/fd/{dir}/x"))),
+        (dir, "x", 0, path(&format!("{usual}/{dir}/x"))),
         (i32::MAX, "x", 0, errno(libc::EBADF)),
         (dir, "", 0, errno(libc::ENOENT)),
         (fd, "", EMPTY, path(&format!("{usual}/{fd}"))),
@@ -166,10 +166,10 @@ fn execveat_finds_its_file_as_openat_does() {
             dir,
             "data",
             NO_LINK,
-            path(&format!("/proc/self/fd/{dir}/data")),
+            path(&format!("{usual}/{dir}/data")),
         ),
         (dir, "link", NO_LINK, errno(libc::ELOOP)),
-        (dir, "link", 0, path(&format!("/proc/self/fd/{dir}/link"))),
+        (dir, "link", 0, path(&format!("{usual}/{dir}/link"))),
         (dir, "data", libc::AT_EACCESS, errno(libc::EINVAL)),
     ] {
         put(AT, name.as_bytes());
@@ -203,17 +203,32 @@ fn a_script_whose_descriptor_the_exec_closes_is_not_found() {
 
 #[test]
 fn the_first_line_of_a_script_names_an_interpreter_and_one_argument() {
+    let found = |line: &[u8]| {
+        let mut head = [0; 256];
+        let length = line.len().min(254);
+        head[..2].copy_from_slice(b"#!");
+        head[2..2 + length].copy_from_slice(&line[..length]);
+        shebang(&head)
+    };
+    let long = [&b"/bin/sh "[..], &[b'a'; 300]].concat();
+    let last = [b'a'; 253 - 8];
     for (line, interpreter, argument) in [
         (&b"/bin/sh\n-x"[..], &b"/bin/sh"[..], None),
         (b" \t/bin/sh \t\n", b"/bin/sh", None),
         (b"/bin/sh -x  -y \t\nmore", b"/bin/sh", Some(&b"-x  -y"[..])),
         (b"/bin/sh\t-x", b"/bin/sh", Some(b"-x")),
+        (b"/bin/sh\0\nmore", b"/bin/sh", None),
+        (b"/bin/sh -x\0-y\n", b"/bin/sh", Some(b"-x")),
+        (b"", b"", None),
+        (&long, b"/bin/sh", Some(&last)),
     ] {
         let expected = (interpreter.to_vec(), argument.map(<[u8]>::to_vec));
-        assert_eq!(shebang(line), Some(expected));
+        assert_eq!(found(line), Some(expected));
     }
-    assert_eq!(shebang(b" \t\n/bin/sh"), None);
-    assert_eq!(shebang(b""), None);
+    assert_eq!(found(b" \t\n/bin/sh"), None);
+    assert_eq!(found(b"\n"), None);
+    assert_eq!(found(&[b'a'; 300]), None);
+    assert_eq!(found(&[b' '; 300]), None);
 }
 
 #[test]
@@ -227,7 +242,7 @@ fn scripts_of_scripts_put_their_interpreters_before_the_arguments() {
     let argv = [&b"old name"[..], b"1"].map(<[u8]>::to_vec);
     let found = resolve(&outer, argv.to_vec()).expect("it may be executed");
     let argv = [&elf[..], b"-i  x", &inner, &outer, b"1"].map(<[u8]>::to_vec);
-    assert_eq!((found.argv, found.called), (argv.to_vec(), elf));
+    assert_eq!((found.argv, found.called), (argv.to_vec(), outer));
     let shell = std::fs::canonicalize("/bin/sh").expect("it is there");
     assert_eq!(found.path, shell.as_os_str().as_bytes());
 }
