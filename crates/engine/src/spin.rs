@@ -43,6 +43,11 @@ impl Spin {
         ticks
     }
 
+    /// The slice ends with the part at hand.
+    pub fn ends(&mut self) {
+        self.left = 0;
+    }
+
     /// A new slice of so many ticks; returns the first part.
     pub fn begin(&mut self, ticks: i64) -> i64 {
         let first = match self.doublings {

@@ -27,6 +27,9 @@ impl Fair {
     /// before they become rarer: a program that runs for milliseconds only would show no race.
     pub const EAGER: u32 = 64;
 
+    /// One of so many wakers gives way soon: a switch costs as much as some calls.
+    pub const SOON: u64 = 16;
+
     /// From a seed.
     pub fn new(seed: Seed) -> Self {
         Self {
@@ -57,6 +60,12 @@ impl Policy for Fair {
         } else {
             0
         }
+    }
+
+    fn woke(&mut self) -> Option<u64> {
+        // A kernel lets a woken thread run soon, on another core or in place of its waker. One that runs behind the waker's slice
+        // only may always come too late: Go's spinning threads find the world stopped again.
+        (self.rng.one_in(Self::SOON)).then(|| self.rng.octaves(6, 14))
     }
 
     fn choose(&mut self, waiting: &[u32]) -> usize {

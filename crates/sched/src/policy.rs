@@ -27,6 +27,11 @@ pub trait Policy: Send {
         false
     }
 
+    /// The holder has woken others, which will wait for the baton: its slice ends in so many ticks. `None`: when it would have ended.
+    fn woke(&mut self) -> Option<u64> {
+        None
+    }
+
     /// This thread gave way because it only spun: it waits for another one.
     fn spinning(&mut self, _thread: u32) {}
 

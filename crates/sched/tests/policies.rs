@@ -220,3 +220,12 @@ fn chaos_lets_others_run_when_one_spins() {
         "the spinning thread went on {again} times in 500"
     );
 }
+
+#[test]
+fn a_waker_gives_way_now_and_then() {
+    let mut policy = Fair::new(Seed(1));
+    let wakes = 100 * Fair::SOON;
+    let soon: Vec<u64> = (0..wakes).filter_map(|_| policy.woke()).collect();
+    assert!((50..200).contains(&soon.len()), "{}", soon.len());
+    assert!(soon.iter().all(|ticks| (1..=1 << 14).contains(ticks)));
+}

@@ -101,7 +101,13 @@ impl Operation for Futex {
     fn perform(task: &mut Task, call: &Call, command: &mut Command) -> Result<i64> {
         match *command {
             Command::Wait => wait(task, call),
-            Command::Wake => on_guarded(task, call, words, |_, call| Ok(direct(call))),
+            Command::Wake => {
+                let woken = on_guarded(task, call, words, |_, call| Ok(direct(call)))?;
+                if woken > 0 {
+                    task.mode().woke(task);
+                }
+                Ok(woken)
+            }
             Command::WakeOp => {
                 let r = write_word(task, call);
                 task.log.wrote(call.args[4], 4);

@@ -35,6 +35,9 @@ pub trait Turns {
     /// Grants a new slice of ticks.
     fn begin_slice(&self, task: &mut Task);
 
+    /// The task has woken others, in a call that it goes on from.
+    fn woke(&self, _: &mut Task) {}
+
     /// Whether the task is not to run on by itself: [`Turns::end_budget`] steps it. Asked of a mode that
     /// samples, as its properties say.
     fn samples(&self, _: &Task) -> bool {

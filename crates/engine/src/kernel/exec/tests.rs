@@ -162,12 +162,7 @@ fn execveat_finds_its_file_as_openat_does() {
         (-1, "", EMPTY, errno(libc::EBADF)),
         (5000, "", EMPTY, errno(libc::EBADF)),
         (CWD_FD, "", EMPTY, errno(libc::EACCES)),
-        (
-            dir,
-            "data",
-            NO_LINK,
-            path(&format!("{usual}/{dir}/data")),
-        ),
+        (dir, "data", NO_LINK, path(&format!("{usual}/{dir}/data"))),
         (dir, "link", NO_LINK, errno(libc::ELOOP)),
         (dir, "link", 0, path(&format!("{usual}/{dir}/link"))),
         (dir, "data", libc::AT_EACCESS, errno(libc::EINVAL)),

@@ -165,6 +165,11 @@ impl Baton {
         self.lock().policy.slice()
     }
 
+    /// The holder has woken others: ticks after which its slice ends, if it ends sooner for that.
+    pub fn woke(&self) -> Option<u64> {
+        self.lock().policy.woke()
+    }
+
     /// How many instructions to step after a slice's last tick.
     pub fn steps(&self) -> u32 {
         self.lock().policy.steps()

@@ -253,6 +253,10 @@ impl Turns for Serial {
         self.new_slice(task);
     }
 
+    fn woke(&self, task: &mut Task) {
+        self.has_woken(task);
+    }
+
     fn samples(&self, task: &Task) -> bool {
         task.exact && task.ctx.pending == 0 && self.sampler(task).is_some()
     }

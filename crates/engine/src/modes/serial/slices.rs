@@ -37,6 +37,19 @@ impl Serial {
         grant(task, ticks);
     }
 
+    /// The thread has woken others: its slice may end soon.
+    pub(super) fn has_woken(&self, task: &mut Task) {
+        if !self.baton.shared(task) || task.ctx.pending != 0 {
+            return;
+        }
+        if let Some(ticks) = self.baton.woke()
+            && (ticks as i64) < task.ctx.granted()
+        {
+            task.spin.ends();
+            grant(task, ticks as i64);
+        }
+    }
+
     /// The budget is used up: by a signal, which the loop delivers first, or by the slice.
     pub(super) fn slice_end(&self, task: &mut Task) -> Result<Flow> {
         let signalled = task.ctx.pending != 0;
