@@ -2,6 +2,7 @@
 // Limits, credentials, priorities, affinity, personality and other per-process settings.
 #include "check.h"
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sched.h>
 #include <sys/personality.h>
 #include <sys/prctl.h>
@@ -25,6 +26,13 @@ int main(void) {
     fd = open("limited", O_WRONLY | O_CREAT, 0600);
     static char block[8192];
     CHECK(write(fd, block, sizeof block) == 4096 && write(fd, block, 1) == -1 && errno == EFBIG);
+    // Memory that becomes writable is data.
+    struct rlimit data = {50 << 20, RLIM_INFINITY}, all = {RLIM_INFINITY, RLIM_INFINITY};
+    CHECK(setrlimit(RLIMIT_DATA, &data) == 0);
+    char *large = mmap(NULL, 70 << 20, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(large != MAP_FAILED && mprotect(large, 70 << 20, PROT_READ | PROT_WRITE) == -1 && errno == ENOMEM);
+    CHECK(mprotect(large, 10 << 20, PROT_READ | PROT_WRITE) == 0);
+    CHECK(setrlimit(RLIMIT_DATA, &all) == 0 && munmap(large, 70 << 20) == 0);
 
     uid_t r, e, s;
     CHECK(getresuid(&r, &e, &s) == 0 && r == getuid() && e == geteuid() && getgroups(0, NULL) >= 0);

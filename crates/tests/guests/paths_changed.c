@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-enum { FIRST = 1000, END = 1024, ROUNDS = 60, OPENS = 600, LINKS = 3000 };
+enum { FIRST = 1000, END = 1024, ROUNDS = 10, OPENS = 100, LINKS = 500 };
 
 static char path[100], own[4096];
 static atomic_int stop;

@@ -1,4 +1,4 @@
-// relive: threads=yes timeout=60
+// relive: threads=yes timeout=30
 // Threads and processes that wait for each other in loops that say nothing of it: without pause,
 // sched_yield or a system call. While one of them spins no other may run for long.
 #include "check.h"
@@ -10,7 +10,7 @@
 #include <time.h>
 #include <x86intrin.h>
 
-enum { ROUNDS = 8000, LOOKS = 600 };
+enum { ROUNDS = 2000, LOOKS = 300 };
 
 struct table {
     volatile int turn;

@@ -194,6 +194,19 @@ pub fn may_map(
     Ok(())
 }
 
+/// Whether the limit on data allows that this memory can be written.
+pub fn may_become_writable(task: &Task, memory: &Memory, start: u64, end: u64) -> bool {
+    let limit = task.process.state().limits.data.0;
+    if limit == libc::RLIM_INFINITY {
+        return true;
+    }
+    let there = memory.space.overlapping(start, end);
+    let becomes = there.filter(|r| !r.shared && !r.common && r.prot & WRITE == 0);
+    let becomes = becomes.filter(|r| !r.traits.grows && &*r.name != map_names::STACK);
+    let more: u64 = becomes.map(|r| r.end.min(end) - r.start.max(start)).sum();
+    more == 0 || used(memory).1 + more <= limit
+}
+
 /// Bytes of all memory, and of data: private, writable, no stack. Of the first thread's stack, which
 /// is mapped here as a whole, the kernel would have mapped little.
 pub(super) fn used(memory: &Memory) -> (u64, u64) {

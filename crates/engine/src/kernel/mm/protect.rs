@@ -5,9 +5,10 @@ use relive_host::addr::PAGE;
 use crate::call::Call;
 use crate::call::reply::Reply;
 use crate::failure::Result;
+use crate::kernel::limits;
 use crate::kernel::operation::RecordedResult;
 use crate::memory::Memory;
-use crate::space::pages;
+use crate::space::{WRITE, pages};
 use crate::task::Task;
 
 fn errno(e: i32) -> Result<Reply> {
@@ -51,6 +52,10 @@ pub fn mprotect(task: &mut Task, call: &Call, told: RecordedResult) -> Result<Re
     };
     if let Err(e) = task.may_change(&memory, start, end) {
         return errno(e);
+    }
+    let writable = prot as u32 & WRITE != 0;
+    if writable && !accepted && !limits::may_become_writable(task, &memory, start, end) {
+        return errno(libc::ENOMEM);
     }
     Reply::done(memory.protect(start, end, prot as u32 & 7))
 }
