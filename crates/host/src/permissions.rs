@@ -87,6 +87,13 @@ impl Permissions {
         self.get(line) & wanted != 0
     }
 
+    /// Whether anything is permitted of the lines of a block of so many, a power of two, in which this one lies.
+    #[must_use]
+    pub fn permits_some(&self, line: u32, size: u32) -> bool {
+        let first = line & !(size - 1);
+        (first..first + size).any(|line| self.get(line) != 0)
+    }
+
     /// Permits this of a line, and nothing else: [`READ`], both or 0.
     pub fn set(&self, line: u32, permitted: u8) {
         let before = line.wrapping_sub(1);

@@ -10,6 +10,7 @@ use smallvec::SmallVec;
 
 use super::blocks::{Blocks, LARGEST};
 use super::line_holder::{Holder, Mark, MarksBehind};
+use super::page_holders::{HolderPlace, PageHolders};
 use super::writers::Writers;
 
 /// All threads and what they wait for.
@@ -22,6 +23,7 @@ pub struct Directory {
     births: BTreeMap<u32, usize>,
     writers: Writers,
     blocks: Blocks,
+    pages: PageHolders,
     none: &'static Permissions,
     pub(super) clock: fn() -> u64,
 }
@@ -29,6 +31,8 @@ pub struct Directory {
 /// A thread.
 struct HolderState {
     holder: Arc<Holder>,
+    /// Where the pages name it.
+    place: HolderPlace,
     /// What others ask it for.
     asked_for: Vec<LineAsk>,
     /// Lines that it keeps until the access at hand has been made, in order.
@@ -110,6 +114,7 @@ impl Directory {
             births: BTreeMap::new(),
             writers: Writers::new()?,
             blocks: Blocks::default(),
+            pages: PageHolders::default(),
             none: Box::leak(Box::new(Permissions::new()?)),
             clock: order::now,
         })
@@ -127,6 +132,7 @@ impl Directory {
         self.births.clear();
         self.writers.forget();
         self.blocks = Blocks::default();
+        self.pages = PageHolders::default();
     }
 
     /// A thread is about to be made by another one, which has come behind all that have ended.
@@ -137,8 +143,10 @@ impl Directory {
     /// A thread begins.
     pub fn enrol(&mut self, holder: Arc<Holder>) {
         let thread = holder.thread;
+        let place = self.pages.enter();
         let state = HolderState {
             holder,
+            place,
             asked_for: Vec::new(),
             pinned: Vec::new(),
             behind: Vec::new(),
@@ -150,6 +158,13 @@ impl Directory {
         };
         let at = self.threads.partition_point(|s| s.thread() < thread);
         self.threads.insert(at, state);
+    }
+
+    /// A thread is permitted lines without a claim, as no other one runs.
+    pub fn may_have_any(&mut self, thread: u32) {
+        if let Some(at) = self.place(thread) {
+            self.pages.leave(self.threads[at].place.take());
+        }
     }
 
     /// Where the state of a thread is.
@@ -165,6 +180,7 @@ impl Directory {
             return;
         };
         let state = self.threads.remove(at);
+        self.pages.leave(state.place);
         state.holder.withdraws();
         self.ended.push(thread);
         for ask in state.asked_for {
@@ -189,6 +205,7 @@ impl Directory {
         self.blocks = Blocks::default();
         let mine = self.place(me)?;
         let state = &mut self.threads[mine];
+        self.pages.leave(state.place.take());
         for (thread, mark) in behind {
             state.comes_behind(thread, mark);
         }
@@ -274,7 +291,13 @@ impl Directory {
         let (mut taken, mut whole) = (false, writes);
         for other in (0..self.threads.len()).filter(|other| *other != mine) {
             let state = &self.threads[other];
+            if !self.pages.may_have(state.place, line) {
+                continue;
+            }
             if !conflicts(state.table().get(line), writes) {
+                if !state.table().permits_some(line, LARGEST as u32) {
+                    self.pages.has_none(state.place, line);
+                }
                 continue;
             }
             let mark = match state.has_pinned(line) {
@@ -338,6 +361,7 @@ impl Directory {
         }
         let permitted = if writes { READ | WRITE } else { READ };
         state.table().set(line, permitted);
+        self.pages.gets(state.place, line);
     }
 
     /// The other lines of a block go along with one, as far as all that have them in a way that conflicts stand at marks:
@@ -359,6 +383,9 @@ impl Directory {
                 && let Some(stays) = stays[..size].get_mut(line.wrapping_sub(first) as usize)
             {
                 *stays = true;
+            }
+            if !self.pages.may_have(state.place, first) {
+                continue;
             }
             let conflicts = |line| conflicts(state.table().get(line), writes);
             let mut wanted = (0..size).filter(|at| !stays[*at] && conflicts(first + *at as u32));
@@ -499,7 +526,10 @@ impl Directory {
     /// Whether other threads have a line.
     fn is_read_beside(&self, place: usize, line: u32) -> bool {
         let mut others = (0..self.threads.len()).filter(|other| *other != place);
-        others.any(|other| self.threads[other].table().get(line) != 0)
+        others.any(|other| {
+            let state = &self.threads[other];
+            self.pages.may_have(state.place, line) && state.table().get(line) != 0
+        })
     }
 }
 

@@ -21,6 +21,7 @@ mod all_orders;
 mod blocks;
 mod directory;
 mod line_holder;
+mod page_holders;
 mod writers;
 
 pub use directory::{ClaimStep, Directory};

@@ -58,6 +58,7 @@ impl Sketch {
     fn begin_asking(&self, lines: &Lines, task: &mut Task) -> Result<()> {
         lines.make().map_err(no_memory)?;
         let holder = self.enrol(lines, task)?;
+        lines.with(|directory| directory.may_have_any(holder.thread));
         holder.table.clear();
         permit_mapped(task, &holder);
         let mut memory = task.machine().memory();
