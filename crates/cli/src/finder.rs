@@ -37,7 +37,7 @@ pub fn execute(args: &EpochsArgs) -> Result<EndStatus, Failure> {
         jobs: args.jobs,
         attempts: ATTEMPTS,
         goes_as_a_whole: false,
-        searcher: &|epoch| epoch::command(trace, epoch, ATTEMPTS),
+        searcher: &|epoch, attempts| epoch::command(trace, epoch, attempts),
     };
     let meanwhile = explore::follow(trace, &how, &recorder)?;
     // From here on nobody but this process works for the keyboard.

@@ -112,7 +112,7 @@ pub fn find_order(
         jobs: jobs(None),
         attempts,
         goes_as_a_whole,
-        searcher: &|epoch| epoch::command(trace, epoch, attempts),
+        searcher: &|epoch, attempts| epoch::command(trace, epoch, attempts),
     };
     let found = explore::linearise(trace, &how, &mut |progressed| match progressed {
         Linearising::Attempt(n) => progress.set_position(n.into()),

@@ -4,7 +4,6 @@
 //! the image at its end.
 
 use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use relive_trace::{
@@ -14,6 +13,7 @@ use relive_trace::{
 use super::epoch_searches::{EpochAnswer, EpochSearches, Waited};
 use super::epoch_state::{found_folder, is_recorded, recorded_state};
 use super::exploration::{Exploration, ExploreEnd, ExploreOptions, ExploreWatcher};
+use super::finding::FirstReplay;
 use super::first_search;
 use super::joined_epochs::{put_together, put_together_behind};
 use crate::failure::{Failure, Result};
@@ -169,7 +169,7 @@ pub(super) fn places(trace: &Path, images: &[ImageHead], jobs: usize) -> Result<
     })
 }
 
-/// Finds the turns of a recording by its epochs, up to `jobs` at a time, each by a process that `searcher` starts, which answers with an
+/// Finds the turns of a recording by its epochs, up to `how.jobs` at a time, each by a process that `how.searcher` starts, which answers with an
 /// [`EpochAnswer`]. `tell` is told how many of how many are found. How long it took to put them together.
 ///
 /// # Errors
@@ -177,40 +177,70 @@ pub(super) fn places(trace: &Path, images: &[ImageHead], jobs: usize) -> Result<
 pub(super) fn linearise(
     trace: &Path,
     epochs: &[Stretch],
-    (jobs, searcher): (usize, &dyn Fn(Epoch) -> Command),
+    how: &FirstReplay<'_>,
     tell: &mut dyn FnMut(usize, usize),
 ) -> Result<Duration> {
     let images = images_of(trace, ImageSet::Epochs).map_err(Failure::setup)?;
-    let jobs = places(trace, &images, jobs)?;
-    let missing = (0..epochs.len()).filter(|&n| !epochs[n].is_found());
-    let missing: Vec<usize> = missing.collect();
-    let (mut left, mut running) = (missing.iter().copied(), EpochSearches::default());
-    let mut found = epochs.len() - missing.len();
-    let mut failed: Vec<(usize, Failure)> = Vec::new();
-    loop {
-        tell(found, epochs.len());
-        while running.len() < jobs
-            && let Some(number) = left.next()
-        {
-            running.begin(number, searcher(epochs[number].epoch))?;
-        }
-        if running.len() == 0 {
-            break;
-        }
-        match running.wait(None, None)? {
-            Waited::Searched(_, Ok(_)) => found += 1,
-            Waited::Searched(number, Err(failure)) => failed.push((number, failure)),
-            Waited::Other | Waited::Nothing => {}
-        }
-    }
-    failed.sort_by_key(|(number, _)| *number);
-    if let Some((number, failure)) = failed.first() {
+    let jobs = places(trace, &images, how.jobs)?;
+    let mut searches = AllSearches {
+        epochs,
+        how,
+        jobs,
+        tell,
+    };
+    // What is easy first, then what has to be searched, from the end: where one is not found, those before it make nothing exact.
+    searches.make(0, false)?;
+    let failed = searches.make(how.attempts, true)?;
+    if let Some((number, failure)) = failed {
         let (number, all) = (number + 1, epochs.len());
+        let found = all - missing(epochs);
         return Err(failure.of(format_args!("epoch {number} of {all} ({found} are found)")));
     }
     let begin = Instant::now();
     put_together(trace, epochs)?;
     Ok(begin.elapsed())
+}
+
+/// The searches of all epochs that are not found.
+struct AllSearches<'a> {
+    epochs: &'a [Stretch],
+    how: &'a FirstReplay<'a>,
+    jobs: usize,
+    tell: &'a mut dyn FnMut(usize, usize),
+}
+
+impl AllSearches<'_> {
+    /// Makes them, the last epoch first, by so many attempts at most behind the first ones; behind one that fails no other one is begun, if that
+    /// `ends` all. The last epoch that was tried and is not found, and why.
+    fn make(&mut self, attempts: u32, ends: bool) -> Result<Option<(usize, Failure)>> {
+        let epochs = self.epochs;
+        let mut left = (0..epochs.len()).rev().filter(|&n| !epochs[n].is_found());
+        let mut found = epochs.len() - missing(epochs);
+        let (mut running, mut failed) = (EpochSearches::default(), None::<(usize, Failure)>);
+        loop {
+            (self.tell)(found, epochs.len());
+            while running.len() < self.jobs
+                && !(ends && failed.is_some())
+                && let Some(number) = left.next()
+            {
+                let command = (self.how.searcher)(epochs[number].epoch, attempts);
+                running.begin(number, command)?;
+            }
+            if running.len() == 0 {
+                return Ok(failed);
+            }
+            match running.wait(None, None)? {
+                Waited::Searched(_, Ok(_)) => found += 1,
+                Waited::Searched(number, Err(failure)) => {
+                    let is_later = failed.as_ref().is_none_or(|(other, _)| *other < number);
+                    if is_later {
+                        failed = Some((number, failure));
+                    }
+                }
+                Waited::Other | Waited::Nothing => {}
+            }
+        }
+    }
 }
 
 /// Makes the recording exact behind its last epoch that is not found, if there is something behind it. How many are not found; `None`: it stays

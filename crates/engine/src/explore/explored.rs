@@ -257,6 +257,7 @@ mod tests {
                 ticks: 4,
                 recorded: 5,
                 events,
+                page: 0,
             },
             events,
             work: 7,

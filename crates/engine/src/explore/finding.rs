@@ -23,9 +23,9 @@ pub struct FirstReplay<'a> {
     pub attempts: u32,
     /// Where an epoch is not found the order of the whole recording is searched.
     pub goes_as_a_whole: bool,
-    /// Starts a process that searches this epoch, and writes an [`EpochAnswer`](super::EpochAnswer) as a line of
-    /// JSON.
-    pub searcher: &'a dyn Fn(Epoch) -> Command,
+    /// Starts a process that searches this epoch, by so many attempts at most behind the first ones, and writes an
+    /// [`EpochAnswer`](super::EpochAnswer) as a line of JSON.
+    pub searcher: &'a dyn Fn(Epoch, u32) -> Command,
 }
 
 /// What a first replay has found.
@@ -112,7 +112,7 @@ fn by_epochs(
         missing: None,
     };
     let mut tell = |found, of| watcher(Linearising::Epochs(found, of));
-    let failure = match epochs::linearise(trace, all, (how.jobs, how.searcher), &mut tell) {
+    let failure = match epochs::linearise(trace, all, how, &mut tell) {
         Ok(joining) => {
             found.joining = joining;
             found.count(trace)?;

@@ -41,7 +41,7 @@ impl ExploreWatcher for FirstAttempts<'_> {
     fn races(&mut self, _: &[Race], _: Option<&mut ReplayProcess>) {}
 }
 
-/// Finds an order of a stretch of a recording, by so many attempts at most, up to `jobs` at a time, and writes its exact tapes. How many there were.
+/// Finds an order of a stretch of a recording, by so many attempts at most behind the first ones, up to `jobs` at a time, and writes its exact tapes. How many there were.
 ///
 /// # Errors
 /// No order that was tried agrees with the recording: expected and actual events of the first attempt are in
@@ -71,7 +71,8 @@ pub(super) fn search(
     // In a recording with all accesses in order nothing is left to search for.
     let manifest = Manifest::read(&stretch.trace).map_err(Failure::setup)?;
     let says_all = manifest.recorder == Recorder::Coherence;
-    let (FailureClass::Divergence, Some(at), false) = (failure.class(), failed.at, says_all) else {
+    let searches = attempts > 0 && !says_all;
+    let (FailureClass::Divergence, Some(at), true) = (failure.class(), failed.at, searches) else {
         return Err(failure);
     };
     tracing::info!(target: "linear", "the first attempt: {at:?}: {failure}");

@@ -176,7 +176,12 @@ impl FollowedRecording<'_> {
         let jobs = places(self.trace, self.images.as_slice(), self.how.jobs)?;
         for epoch in &mut self.epochs {
             if self.searches.len() < jobs && matches!(epoch.progress, EpochProgress::Ready) {
-                let command = (self.how.searcher)(epoch.stretch.epoch);
+                // Once one is not found the recording is not exact as a whole: who records waits for no more searches than need be.
+                let attempts = match self.news.failed {
+                    None => self.how.attempts,
+                    Some(_) => 0,
+                };
+                let command = (self.how.searcher)(epoch.stretch.epoch, attempts);
                 self.searches.begin(epoch.number, command)?;
                 epoch.progress = EpochProgress::Searched;
             }

@@ -23,6 +23,9 @@ pub struct Disagreement {
     pub recorded: u64,
     /// Events behind it.
     pub events: u64,
+    /// The first page of memory that differs, if all threads have come to the end of their epoch; else 0.
+    #[serde(default)]
+    pub page: u64,
 }
 
 /// An order to a replay that looks for the turns of its threads.

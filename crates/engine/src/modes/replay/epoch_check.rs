@@ -19,6 +19,11 @@ pub fn end<'a>(machine: &Machine, tasks: impl Iterator<Item = &'a Task>) -> Resu
     end.compare(machine, &tasks.collect::<Vec<_>>())
 }
 
+/// The first page that differs at the end of the epoch, once that has been found; else 0.
+pub fn other_page() -> u64 {
+    with(|s| s.other_page)
+}
+
 /// Checks that the process may end: not before its epoch does.
 ///
 /// # Errors
@@ -45,7 +50,7 @@ impl EpochEnd {
         }
         let page = match sum == self.state.sum {
             true => String::new(),
-            false => self.other_page(machine)?,
+            false => self.tell_other_page(machine)?,
         };
         Err(Failure::divergence(format!(
             "the epoch that ends at event {} of the process ends otherwise{}{page}",
@@ -112,14 +117,16 @@ impl EpochEnd {
     }
 
     /// The first page of the image that has another content in the replay.
-    fn other_page(&mut self, machine: &Machine) -> Result<String> {
+    fn tell_other_page(&mut self, machine: &Machine) -> Result<String> {
         let memory = machine.memory();
         let found = self.image.first_other(|at, page| {
             memory
                 .content(at, at + page.len() as u64)
                 .is_ok_and(|there| there == page)
         });
-        Ok(match found.map_err(Failure::setup)? {
+        let found = found.map_err(Failure::setup)?;
+        with(|s| s.other_page = found.unwrap_or(0));
+        Ok(match found {
             Some(at) => format!("\n  memory differs in the page at {at:#x}"),
             None => "\n  memory or registers differ in what the image does not have".to_owned(),
         })

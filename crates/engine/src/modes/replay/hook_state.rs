@@ -41,6 +41,8 @@ pub struct ReplayState {
     pub(super) foreign: Option<ForeignFiles>,
     /// The end of its epoch, if that is not the end of the recording.
     pub(super) epoch_end: Option<EpochEnd>,
+    /// The first page that differs there; 0: none is known to.
+    pub(super) other_page: u64,
 }
 
 /// The state, and beside its lock the parts that hooks may ask for in any place.
@@ -75,6 +77,7 @@ impl ReplayState {
             pages: None,
             foreign,
             epoch_end: None,
+            other_page: 0,
         }
     }
 

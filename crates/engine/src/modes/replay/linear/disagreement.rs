@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::wanted::is_wanted;
 use crate::guide::trials::Disagreement;
+use crate::modes::replay::epoch_check::other_page;
 use crate::modes::replay::stepper::process::Stepper;
 use crate::section::{Section, Shareable};
 use crate::shm::Shm;
@@ -18,8 +19,8 @@ pub struct Told {
     process: AtomicU32,
     thread: AtomicU32,
     _pad: u32,
-    /// Moments, operations, ticks, ticks of the next event, and events.
-    words: [AtomicU64; 5],
+    /// Moments, operations, ticks, ticks of the next event, events, and the page that differs.
+    words: [AtomicU64; 6],
 }
 
 /// The first disagreement of a replay.
@@ -48,6 +49,7 @@ fn of(task: &mut Task) -> Disagreement {
         ticks,
         recorded: next.map_or(ticks, |next| next.ticks),
         events,
+        page: other_page(),
     }
 }
 
@@ -62,7 +64,14 @@ impl Told {
         }
         self.process.store(at.process, Ordering::Relaxed);
         self.thread.store(at.thread, Ordering::Relaxed);
-        let words = [at.moments, at.ops, at.ticks, at.recorded, at.events];
+        let words = [
+            at.moments,
+            at.ops,
+            at.ticks,
+            at.recorded,
+            at.events,
+            at.page,
+        ];
         for (slot, word) in self.words.iter().zip(words) {
             slot.store(word, Ordering::Relaxed);
         }
@@ -75,7 +84,7 @@ impl Told {
         if self.state.load(Ordering::Acquire) != TOLD_ALL {
             return None;
         }
-        let [moments, ops, ticks, recorded, events] =
+        let [moments, ops, ticks, recorded, events, page] =
             std::array::from_fn(|i| self.words[i].load(Ordering::Relaxed));
         Some(Disagreement {
             process: self.process.load(Ordering::Relaxed),
@@ -85,6 +94,7 @@ impl Told {
             ticks,
             recorded,
             events,
+            page,
         })
     }
 }

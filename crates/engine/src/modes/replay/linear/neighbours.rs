@@ -197,6 +197,7 @@ mod tests {
             ticks: 10,
             recorded: 10,
             events: 1,
+            page: 0,
         };
         changes(&Hints::default(), &at, threads[&0].way(1), &threads).into()
     }

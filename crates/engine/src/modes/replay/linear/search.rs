@@ -6,6 +6,8 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use relive_host::addr::PAGE;
+
 use super::hints::{AccessesInOrder, Decision, Hints};
 use super::neighbours::{NewValues, changes};
 use super::path::Paths;
@@ -30,6 +32,9 @@ const STALE: usize = 3;
 
 /// Attempts at one place whose races are looked at.
 const LOOKS: usize = 8;
+
+/// Thread, ticks, operations, events, and the page that differs.
+type WayOut = (u32, u64, u64, u64, u64);
 
 /// A failed attempt.
 struct FailedOrder {
@@ -166,7 +171,7 @@ impl Search {
     }
 
     /// How attempts that agreed for so long have left the recording.
-    fn ways_out(&self, agreed: u64) -> BTreeSet<(u32, u64, u64, u64)> {
+    fn ways_out(&self, agreed: u64) -> BTreeSet<WayOut> {
         let there = self.failed.iter().filter(|other| other.agreed == agreed);
         there.map(|other| way_out(&other.at)).collect()
     }
@@ -179,6 +184,13 @@ impl Search {
             return;
         };
         let at = last.at;
+        // Where memory differs at the end, the races about that memory are the most promising.
+        let is_there = |race: &Race| at.page != 0 && race.second.addr & !(PAGE - 1) == at.page;
+        let (there, mut all): (Vec<_>, Vec<_>) = races.iter().partition(|race| is_there(race));
+        let mut orders = orders_of(at.process, &all);
+        orders.extend(orders_of(at.process, &there));
+        all.extend(there);
+        let races = all;
         let Some(threads) = paths.get(&at.process) else {
             return;
         };
@@ -194,8 +206,7 @@ impl Search {
                 turned.push_front(decisions(change));
             }
         }
-        let reversed = races.iter().filter_map(|race| reversed(at.process, race));
-        last.races = reversed.chain(preemptions(at.process, races)).collect();
+        last.races = orders;
         let orders = last.races.iter().map(|order| vec![Decision::Order(*order)]);
         let later = races.iter().filter(reads);
         let later = later.filter_map(|race| seen_later_exactly(&at, race));
@@ -257,9 +268,15 @@ impl Search {
     }
 }
 
+/// Each of these races turned around, and what takes one preemption, the most promising last.
+fn orders_of(process: u32, races: &[Race]) -> Vec<AccessesInOrder> {
+    let reversed = races.iter().filter_map(|race| reversed(process, race));
+    reversed.chain(preemptions(process, races)).collect()
+}
+
 /// How an attempt has left the recording.
-fn way_out(at: &Disagreement) -> (u32, u64, u64, u64) {
-    (at.thread, at.ticks, at.ops, at.events)
+fn way_out(at: &Disagreement) -> WayOut {
+    (at.thread, at.ticks, at.ops, at.events, at.page)
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ fn disagreement(moments: u64) -> Disagreement {
         ticks: 10 * moments - 3,
         recorded: 10 * moments,
         events: moments,
+        page: 0,
     }
 }
 
@@ -117,6 +118,31 @@ fn the_last_race_is_turned_around_first_in_turns_with_neighbours() {
     let to_a_tick = later.find(|hints| hints.at(0, 0, What::Way(3)) == Some(24));
     let to_a_tick = to_a_tick.expect("turned around to a tick");
     assert_eq!(to_a_tick.at(0, 1, What::Way(3)), Some(26));
+}
+
+#[test]
+fn where_memory_differs_at_the_end_the_races_about_it_are_turned_around_first() {
+    let race = |first, second, addr| Race {
+        first: RaceAccess {
+            addr,
+            ..access(0, first, true)
+        },
+        second: RaceAccess {
+            addr,
+            ..access(1, second, true)
+        },
+        count: 1,
+    };
+    let (paths, mut search) = (paths(), Search::default());
+    let at = Disagreement {
+        page: 0x3000,
+        ..disagreement(3)
+    };
+    search.failed(Hints::default(), &at, 9, &paths);
+    search.raced(&[race(12, 13, 0x3040), race(24, 25, 0x4040)], &paths);
+    let first = next(&mut search).expect("a race");
+    let second = first.orders(0).map(|order| order.second.tick).next();
+    assert_eq!(second, Some(12), "the earlier one");
 }
 
 #[test]
