@@ -13,7 +13,7 @@ use relive_trace::{
 use super::epoch_searches::{EpochAnswer, EpochSearches, Waited};
 use super::epoch_state::{found_folder, is_recorded, recorded_state};
 use super::exploration::{Exploration, ExploreEnd, ExploreOptions, ExploreWatcher};
-use super::finding::FirstReplay;
+use super::first_replay::FirstReplay;
 use super::first_search;
 use super::joined_epochs::{put_together, put_together_behind};
 use crate::failure::{Failure, Result};

@@ -2,31 +2,17 @@
 //! write exact tapes without the right to.
 
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
 use relive_trace::{Manifest, Trace, exact_folder};
 
 use super::epochs;
 use super::exploration::{Exploration, ExploreEnd, ExploreOptions, ExploreWatcher};
+use super::first_replay::FirstReplay;
 use super::first_search::{ATTEMPTS, Linearising, search};
 use crate::failure::{Failure, FailureClass, Result};
 use crate::logging;
-use crate::modes::replay::epoch::Epoch;
 use crate::supervisor::{ExactLock, Stretch, keep_keyboard};
-
-/// How a first replay is made.
-pub struct FirstReplay<'a> {
-    /// Attempts, or epochs, at the same time; while the recording runs none, if it is 0.
-    pub jobs: usize,
-    /// Most attempts for an epoch.
-    pub attempts: u32,
-    /// Where an epoch is not found the order of the whole recording is searched.
-    pub goes_as_a_whole: bool,
-    /// Starts a process that searches this epoch, by so many attempts at most behind the first ones, and writes an
-    /// [`EpochAnswer`](super::EpochAnswer) as a line of JSON.
-    pub searcher: &'a dyn Fn(Epoch, u32) -> Command,
-}
 
 /// What a first replay has found.
 #[derive(Clone, Debug, PartialEq, Eq)]

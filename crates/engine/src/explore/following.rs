@@ -13,7 +13,7 @@ use relive_trace::{GrowingTapes, ImageHead, ImageReader, ImageSet, TapeId};
 use super::epoch_searches::{EpochSearches, Waited};
 use super::epoch_state::{is_recorded, recorded_state};
 use super::epochs::{places, stretch};
-use super::finding::FirstReplay;
+use super::first_replay::FirstReplay;
 use crate::failure::{Failure, Result};
 use crate::logging;
 use crate::session_state::SessionState;
