@@ -38,12 +38,21 @@ struct Measured {
     recorded: f64,
     /// CPU seconds of each of its epochs, run again.
     again: Vec<f64>,
+    /// CPU seconds of what goes on beside the program while it is recorded: session images are written, the tapes too.
+    beside: f64,
     /// Seconds in which they are put together.
     joining: f64,
     /// Seconds of starts and ends.
     rest: f64,
-    /// Seconds of a real run, if the machine has the cores.
-    real: Option<f64>,
+    /// A real run, if the machine has the cores.
+    real: Option<RealRun>,
+}
+
+/// A run with spare cores.
+struct RealRun {
+    wall: f64,
+    /// The wall time of two native runs at the same time over that of one: cores of virtual machines may be halves of one.
+    two: f64,
 }
 
 /// A part of what `relive info --json` says.
@@ -116,9 +125,14 @@ fn header() -> Vec<String> {
         "cores it uses",
         "recorded, alone",
         "run again, CPU",
+        "images, CPU",
     ]);
     header.extend(THREADS.map(|threads| format!("{threads}+{threads}")));
-    header.extend(strings(&["this run, computed", "this run, measured"]));
+    header.extend(strings(&[
+        "two at once",
+        "this run, computed",
+        "this run, measured",
+    ]));
     header
 }
 
@@ -131,10 +145,15 @@ fn row(workload: &Workload, machine: &Machine, all: &[Measured]) -> Vec<String> 
         of(&|m| Some(m.cores)),
         of(&|m| Some(m.recorded / m.native)),
         of(&|m| Some(m.again.iter().sum::<f64>() / (m.native * m.cores))),
+        of(&|m| Some(m.beside / (m.native * m.cores))),
     ];
     row.extend(THREADS.map(|threads| of(&|m| Some(m.minute(threads)))));
-    row.push(of(&|m| Some(m.this_run(spare(machine, m)?))));
-    row.push(of(&|m| Some(m.real? / m.native)));
+    row.push(of(&|m| Some(m.real.as_ref()?.two)));
+    row.push(of(&|m| {
+        let run = m.this_run(spare(machine, m)?);
+        Some(run * m.real.as_ref()?.two)
+    }));
+    row.push(of(&|m| Some(m.real.as_ref()?.wall / m.native)));
     row
 }
 
@@ -148,7 +167,8 @@ impl Measured {
     /// Wall time over native of a run of a minute, natively, with so many threads and as many spare cores: each thread does as much as
     /// one did in this one.
     fn minute(&self, threads: usize) -> f64 {
-        let rate = self.again.iter().sum::<f64>() / (self.recorded * self.cores);
+        let spare = self.again.iter().sum::<f64>() + self.beside;
+        let rate = spare / (self.recorded * self.cores);
         let times = MINUTE / self.native;
         let epochs = growing(self.recorded * times, rate * threads as f64);
         (seconds(&epochs, threads) + self.joining * times + self.rest) / MINUTE
@@ -157,8 +177,8 @@ impl Measured {
     /// The same of this run with its own threads.
     fn this_run(&self, spare: usize) -> f64 {
         let mut epochs = growing(self.recorded, 0.0);
-        // The epoch that runs when the program ends may be shorter or longer than that: the last ones count as one.
-        epochs.truncate(self.again.len());
+        // The last one is what is left: a stretch in which nothing is logged is one epoch, however long.
+        epochs.truncate(self.again.len() - 1);
         for (epoch, again) in epochs.iter_mut().zip(&self.again) {
             epoch.again = *again;
         }
@@ -167,6 +187,9 @@ impl Measured {
             run: self.recorded - run,
             again: self.again[epochs.len()..].iter().sum(),
         });
+        for epoch in &mut epochs {
+            epoch.again += self.beside * epoch.run / self.recorded;
+        }
         (seconds(&epochs, spare) + self.joining + self.rest) / self.native
     }
 }
@@ -198,14 +221,17 @@ fn measure(ready: &Ready, machine: &Machine, bench: &Bench) -> Result<Measured> 
         .collect();
     ensure!(!again.is_empty(), "it has no epochs");
     let recorded = info.wall_ms as f64 / 1e3;
+    let searches: f64 = again.iter().sum();
+    let cores = (native.cpu() / native.wall).max(1.0);
     let at_once: Vec<_> = again
         .iter()
         .map(|&again| TimedEpoch { run: 0.0, again })
         .collect();
     let mut measured = Measured {
         native: native.wall,
-        cores: (native.cpu() / native.wall).max(1.0),
+        cores,
         recorded,
+        beside: (alone.cpu() - searches - recorded * cores - joining).max(0.0),
         joining,
         rest: (alone.wall - recorded - joining - seconds(&at_once, machine.cores)).max(0.0),
         again,
@@ -213,7 +239,16 @@ fn measure(ready: &Ready, machine: &Machine, bench: &Bench) -> Result<Measured> 
     };
     if spare(machine, &measured).is_some() {
         bench.empty()?;
-        measured.real = Some(run(Way::Uniparallel, &[])?.wall);
+        let wall = run(Way::Uniparallel, &[])?.wall;
+        let spec = bench
+            .spec(ready, Way::Native, Path::new(""))
+            .context(NOT_INSTALLED)?;
+        let [one, other] = [spec.start()?, spec.start()?];
+        let walls = [one.finish(LIMIT)?.wall, other.finish(LIMIT)?.wall];
+        measured.real = Some(RealRun {
+            wall,
+            two: (walls[0].max(walls[1]) / native.wall).max(1.0),
+        });
     }
     Ok(measured)
 }
