@@ -44,7 +44,7 @@ pub const TABLES: [CoresTable; 3] = [
 ];
 
 /// The workload of a name, among all.
-fn workload(name: &str) -> Option<&'static Workload> {
+pub fn workload(name: &str) -> Option<&'static Workload> {
     WORKLOADS
         .iter()
         .chain(THREADED)
@@ -170,11 +170,15 @@ fn limit(way: Way, row: &Row, bar: CoresBar) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::table::SPARE_CORES;
 
     #[test]
     fn each_limit_has_a_workload() {
         let rows = || TABLES.iter().flat_map(|table| table.rows);
         for (name, _) in rows() {
+            assert!(workload(name).is_some(), "{name}");
+        }
+        for name in SPARE_CORES {
             assert!(workload(name).is_some(), "{name}");
         }
         for threaded in THREADED {

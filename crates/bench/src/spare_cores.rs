@@ -9,6 +9,7 @@ use std::process::Command;
 use anyhow::{Context, Result, anyhow, ensure};
 use serde::Deserialize;
 
+use crate::cores::workload;
 use crate::epoch_queue::{TimedEpoch, growing, seconds};
 use crate::figures::Spread;
 use crate::inputs::Inputs;
@@ -20,7 +21,7 @@ use crate::prepare::{Ready, prepare};
 use crate::report::{cell, strings, table};
 use crate::sample::LIMIT;
 use crate::samples::{Bench, NOT_INSTALLED};
-use crate::table::{Action, SPARE_CORES, WORKLOADS, Workload};
+use crate::table::{Action, SPARE_CORES, Workload};
 
 /// The part of the page.
 const SECTION: &str = "spare-cores";
@@ -79,10 +80,8 @@ pub fn execute(
     inputs: &Inputs,
     bench: &Bench,
 ) -> Result<bool> {
-    let all = WORKLOADS.iter().chain(crate::table::THREADED);
-    let wanted: Vec<&Workload> = all
-        .filter(|workload| SPARE_CORES.contains(&workload.name) && options.wants(workload.name))
-        .collect();
+    let wanted = SPARE_CORES.iter().filter(|name| options.wants(name));
+    let wanted: Vec<&Workload> = wanted.filter_map(|name| workload(name)).collect();
     if wanted.is_empty() {
         return Err(anyhow!("no program that is measured so has such a name"));
     }

@@ -15,7 +15,7 @@ use crate::logging;
 use crate::supervisor::{ExactLock, Stretch, keep_keyboard};
 
 /// What a first replay has found.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FirstFound {
     /// Attempts; 0: another process has found the turns meanwhile.
     pub attempts: u32,
@@ -55,11 +55,8 @@ pub fn linearise(
     let recording = Trace::open(trace).map_err(Failure::setup)?;
     if recording.is_exact() {
         return Ok(FirstFound {
-            attempts: 0,
             epochs: 1,
-            searched: 0,
-            joining: Duration::ZERO,
-            missing: None,
+            ..FirstFound::default()
         });
     }
     match epochs::of(&recording)? {
@@ -79,8 +76,7 @@ fn as_a_whole(
         attempts,
         epochs: 1,
         searched: usize::from(attempts > 1),
-        joining: Duration::ZERO,
-        missing: None,
+        ..FirstFound::default()
     })
 }
 
@@ -91,11 +87,8 @@ fn by_epochs(
     watcher: &mut dyn FnMut(Linearising),
 ) -> Result<FirstFound> {
     let mut found = FirstFound {
-        attempts: 0,
         epochs: all.len(),
-        searched: 0,
-        joining: Duration::ZERO,
-        missing: None,
+        ..FirstFound::default()
     };
     let mut tell = |found, of| watcher(Linearising::Epochs(found, of));
     let failure = match epochs::linearise(trace, all, how, &mut tell) {
