@@ -103,13 +103,15 @@ pub struct Checkpoints {
     hold: AtomicU32,
     /// Microseconds for which processes have waited so.
     held: AtomicU64,
+    /// Copies are the ends of epochs.
+    epochs: AtomicU32,
     /// Output is held back until the order of all before it is found.
     commits: AtomicU32,
     /// How often that has been found of more of the process.
     finds: AtomicU32,
     /// The work up to where it is found.
     found: AtomicU64,
-    /// The work by which the last copy was named.
+    /// The work by which the last copy of the first process was named, if copies are the ends of epochs.
     named: AtomicU64,
     /// Outputs that were held back, and for how many microseconds: of all, and at most.
     outputs: AtomicU64,
@@ -281,9 +283,17 @@ impl Checkpoints {
         self.commits.load(Ordering::Relaxed) != 0
     }
 
-    /// Where output is held back each copy has a name of its own, also behind exec: the work, which counts to the last event of each thread, is at
-    /// least one more than that of the copy before. For the one process that there is.
-    pub fn name_once(&self, elapsed: &mut Elapsed) {
+    /// From the beginning of the recording on copies are the ends of epochs.
+    pub fn begin_epochs(&self) {
+        self.epochs.store(1, Ordering::Release);
+    }
+
+    /// Where copies are the ends of epochs each of the first process has a name of its own, also behind exec: the work, which counts to the
+    /// last event of each thread, is at least one more than that of the copy before. So a stretch without events has epochs too.
+    pub fn name_once(&self, process: u32, elapsed: &mut Elapsed) {
+        if process != 0 || self.epochs.load(Ordering::Relaxed) == 0 {
+            return;
+        }
         let least = self.named.load(Ordering::Relaxed) + 1;
         elapsed.ticks += least.saturating_sub(elapsed.work());
         self.named.store(elapsed.work(), Ordering::Relaxed);

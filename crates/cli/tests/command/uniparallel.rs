@@ -67,6 +67,20 @@ fn a_recording_is_exact_when_it_ends() {
     assert!(!compared.stdout.contains(": 0 images"), "{compared:#?}");
 }
 
+/// Images of a stretch without events are ends of epochs too.
+#[test]
+fn a_stretch_without_events_has_epochs() {
+    let sandbox = Sandbox::new();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/command/computes.c");
+    let program = sandbox.compile(&source, "computes");
+    let words = ["record", "--mode=uniparallel", "--index=0", "--stats=json"];
+    let words = [&words[..], &["-o", "trace", text(&program)]].concat();
+    let recorded = sandbox.relive(&words).ok();
+    assert!(number(&recorded, "found") > 10, "{recorded:#?}");
+    assert!(is_exact(&sandbox, "trace"));
+    sandbox.relive(&["verify", "trace"]).ok();
+}
+
 /// All is left for the end.
 #[test]
 fn a_recording_without_searches_while_it_runs_is_exact_when_it_ends() {

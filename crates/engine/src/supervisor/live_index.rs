@@ -73,7 +73,11 @@ impl LiveIndex {
     /// # Errors
     /// The folder cannot be written.
     pub fn begin(shm: Shm, folder: &Path, plan: LiveImages) -> Result<Self> {
-        CHECKPOINTS.of(&shm).begin();
+        let checkpoints = CHECKPOINTS.of(&shm);
+        if plan.set == ImageSet::Epochs {
+            checkpoints.begin_epochs();
+        }
+        checkpoints.begin();
         Ok(Self {
             shm,
             plan,

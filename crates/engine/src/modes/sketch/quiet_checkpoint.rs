@@ -126,10 +126,9 @@ impl Sketch {
             }
             progress.at(self.shm, task)
         };
-        let all = CHECKPOINTS.of(&self.shm);
-        if all.commits() {
-            all.name_once(&mut elapsed);
-        }
+        CHECKPOINTS
+            .of(&self.shm)
+            .name_once(task.process.index, &mut elapsed);
         let resting = resting.into_iter().map(|other| {
             let in_call = other.place == RestingPlace::BeforeCall;
             // SAFETY: as above.
