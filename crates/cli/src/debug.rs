@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicI32, Ordering};
 
 use relive_engine::Failure;
 use relive_engine::supervisor::EndStatus;
@@ -95,27 +96,66 @@ fn start(args: &DebugArgs, options: &Options<'_>) -> Result<EndStatus, Failure> 
         .arg("-ex")
         .arg(connect)
         .args(&args.args);
-    // SAFETY: signal(2) may be called between fork and exec.
+    // SAFETY: signal(2) and prctl(2) may be called between fork and exec.
     unsafe {
         std::os::unix::process::CommandExt::pre_exec(&mut command, || {
             libc::signal(libc::SIGINT, libc::SIG_DFL);
+            // It has no use for a terminal without its server.
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM);
             Ok(())
         })
     };
+    end_gdb_first();
     let mut gdb = command.spawn().map_err(|e| {
         Failure::setup(format!(
             "cannot start {}: {e}; install gdb, or use --serve",
             args.gdb.to_string_lossy()
         ))
     })?;
-    let served = server.serve_while(&mut || matches!(gdb.try_wait(), Ok(None)));
-    if served.is_err() {
+    GDB.store(gdb.id() as i32, Ordering::Relaxed);
+    let asked = || ASKED.load(Ordering::Relaxed);
+    let served = server.serve_while(&mut || asked() == 0 && matches!(gdb.try_wait(), Ok(None)));
+    if asked() != 0 {
+        // It may have come before there was a gdb.
+        // SAFETY: a child that is not waited for yet.
+        unsafe { libc::kill(gdb.id() as i32, libc::SIGTERM) };
+    } else if served.is_err() {
         // gdb has no server any more.
         let _ = gdb.kill();
     }
     let status = gdb.wait().map_err(Failure::setup)?;
+    GDB.store(0, Ordering::Relaxed);
     served?;
-    Ok(EndStatus::from_wait(status.into_raw()))
+    Ok(match asked() {
+        0 => EndStatus::from_wait(status.into_raw()),
+        signal => EndStatus::Signal(signal),
+    })
+}
+
+/// The gdb that is served; 0: none. Process-wide: a signal handler reads it.
+static GDB: AtomicI32 = AtomicI32::new(0);
+/// The signal by which this process has been asked to end; 0: none. Process-wide: a signal handler writes it.
+static ASKED: AtomicI32 = AtomicI32::new(0);
+
+/// A signal that asks this process to end ends gdb; then this process removes its folder, and ends by the signal.
+fn end_gdb_first() {
+    extern "C" fn note(signal: i32) {
+        ASKED.store(signal, Ordering::Relaxed);
+        let gdb = GDB.load(Ordering::Relaxed);
+        if gdb != 0 {
+            // SAFETY: kill(2) may be called in a handler.
+            unsafe { libc::kill(gdb, libc::SIGTERM) };
+        }
+    }
+    let handler = note as extern "C" fn(i32);
+    for signal in [libc::SIGTERM, libc::SIGHUP] {
+        // SAFETY: the handler stores to an atomic and calls kill(2), which signal-safety(7) allows.
+        unsafe {
+            if libc::signal(signal, handler as libc::sighandler_t) == libc::SIG_IGN {
+                libc::signal(signal, libc::SIG_IGN);
+            }
+        }
+    }
 }
 
 /// The address of a thread-local variable.

@@ -78,6 +78,8 @@ pub fn pack(trace: &Trace, path: &Path, no_sources: bool) -> Result<Extras, Fail
     let file = tempfile::NamedTempFile::new_in(near).map_err(|e| no(&e))?;
     let level = 3;
     let mut packed = zstd::Encoder::new(BufWriter::new(file), level).map_err(|e| no(&e))?;
+    // Of what is in it, debug information and sources have no checksum of their own.
+    packed.include_checksum(true).map_err(|e| no(&e))?;
     let extras = {
         let mut archive = Builder::new(&mut packed as &mut dyn Write);
         archive.mode(HeaderMode::Deterministic);

@@ -7,7 +7,7 @@ mod report;
 mod suppressions;
 
 use relive_engine::Failure;
-use relive_engine::supervisor::EndStatus;
+use relive_engine::supervisor::{EndStatus, LearntPlaces, learn_places};
 use relive_engine::timeline::{Race, RaceHints, Races, Timeline, follow, processes, races};
 use relive_trace::Trace;
 use serde_json::{Value, json};
@@ -35,6 +35,9 @@ pub fn execute(args: &RacesArgs) -> Result<EndStatus, Failure> {
         None => Suppressions::default(),
     };
     let trace = traces::open_to_replay(args.trace.trace.as_deref())?;
+    if args.learn {
+        return learn(&trace, args.json);
+    }
     let all = match args.process {
         Some(process) => vec![process],
         None => processes(&trace),
@@ -61,6 +64,23 @@ pub fn execute(args: &RacesArgs) -> Result<EndStatus, Failure> {
         true => 0,
         false => FOUND,
     }))
+}
+
+/// Keeps the places of all races, for the sketches to come.
+fn learn(trace: &Trace, json: bool) -> Result<EndStatus, Failure> {
+    let learnt = learn_places(trace.directory())?;
+    output::print(|out| {
+        let LearntPlaces { all, new } = learnt;
+        let line = match json {
+            true => json!({ "places": all, "new": new }).to_string(),
+            false => format!(
+                "{} of races, {new} of them new: sketches that are recorded from now on order them",
+                format::count(all as u64, "place")
+            ),
+        };
+        writeln!(out, "{line}").map_err(Stop::from)
+    })?;
+    Ok(EndStatus::Code(0))
 }
 
 /// All that was found.

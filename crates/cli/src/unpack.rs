@@ -53,7 +53,7 @@ pub fn execute(args: &UnpackArgs) -> Result<EndStatus, Failure> {
     let no = |e: &dyn std::fmt::Display| {
         Failure::setup(format!("{} cannot be unpacked: {e}", args.file.display()))
     };
-    let (mut archive, most) = open(&args.file).map_err(|e| no(&e))?;
+    let (archive, most) = open(&args.file).map_err(|e| no(&e))?;
     let most = if args.any_size { u64::MAX } else { most };
     let place = match &args.output {
         Some(path) => {
@@ -67,7 +67,7 @@ pub fn execute(args: &UnpackArgs) -> Result<EndStatus, Failure> {
         }
         None => Place::numbered(&program(&args.file))?,
     };
-    let unpacked = fill(&mut archive, place.path(), most)
+    let unpacked = fill(archive, place.path(), most)
         .map_err(|e| no(&e))
         .and_then(|()| check(place.path()));
     if let Err(failure) = unpacked {
@@ -95,8 +95,8 @@ pub fn into(file: &Path, folder: &Path) -> Result<(), Failure> {
     let no = |e: &dyn std::fmt::Display| {
         Failure::setup(format!("{} cannot be unpacked: {e}", file.display()))
     };
-    let (mut archive, most) = open(file).map_err(|e| no(&e))?;
-    fill(&mut archive, folder, most).map_err(|e| no(&e))?;
+    let (archive, most) = open(file).map_err(|e| no(&e))?;
+    fill(archive, folder, most).map_err(|e| no(&e))?;
     check(folder)
 }
 
@@ -140,7 +140,7 @@ fn program(file: &Path) -> OsString {
 
 /// Reads entries in raw form: no entry that describes later ones, of any length, is interpreted,
 /// except for long names.
-fn fill(archive: &mut Archive<impl Read>, folder: &Path, most: u64) -> std::io::Result<()> {
+fn fill(mut archive: Archive<impl Read>, folder: &Path, most: u64) -> std::io::Result<()> {
     let mut left = most;
     let mut entries = 0;
     let mut long_name: Option<PathBuf> = None;
@@ -191,6 +191,14 @@ fn fill(archive: &mut Archive<impl Read>, folder: &Path, most: u64) -> std::io::
             .mode(0o600)
             .open(&to)?;
         std::io::copy(&mut entry, &mut file)?;
+    }
+    // Its checksum comes last.
+    let behind = std::io::copy(
+        &mut archive.into_inner().take(left.saturating_add(1)),
+        &mut std::io::sink(),
+    )?;
+    if behind > left {
+        return Err(too_much(most));
     }
     Ok(())
 }

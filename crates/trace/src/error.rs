@@ -56,6 +56,12 @@ pub enum Error {
         /// The directory.
         path: PathBuf,
     },
+    /// Images are made by another process.
+    #[error("another relive makes session images of {path} just now: wait until it has ended")]
+    Busy {
+        /// The trace.
+        path: PathBuf,
+    },
     /// No manifest there.
     #[error("{path} is not a trace (it has no manifest.json): name the folder of a recording")]
     NotATrace {

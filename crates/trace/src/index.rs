@@ -121,8 +121,9 @@ fn begin(trace: &Path, set: ImageSet) -> Result<(PathBuf, File)> {
         .custom_flags(flags)
         .open(&folder);
     let lock = opened.map_err(failed)?;
-    flock(&lock, FlockOperation::NonBlockingLockExclusive)
-        .map_err(|_| failed(io::Error::other("another relive makes the index just now")))?;
+    flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|_| Error::Busy {
+        path: trace.to_owned(),
+    })?;
     // Of one that was killed.
     for entry in std::fs::read_dir(&folder).map_err(failed)? {
         std::fs::remove_file(entry.map_err(failed)?.path()).map_err(failed)?;

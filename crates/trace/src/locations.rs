@@ -157,6 +157,12 @@ pub fn resolve_in(base: &Path, name: Option<&Path>) -> Result<PathBuf> {
         .chain([name.to_owned()])
         .find(|path| is_trace(path))
         .ok_or_else(|| {
+            let there = std::fs::metadata(manifest_file(name));
+            if let Err(error) = there
+                && error.kind() == io::ErrorKind::PermissionDenied
+            {
+                return Error::read(name, error);
+            }
             if name.is_dir() {
                 return Error::NotATrace {
                     path: name.to_owned(),

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 use relive_gdb::{Address, At};
 
 use super::stats::StatsArgs;
@@ -110,6 +110,10 @@ pub struct RacesArgs {
     /// Do not report races that a line of this file covers
     #[arg(short, long, value_name = "FILE")]
     pub suppressions: Option<PathBuf>,
+    /// Report no race, and keep the places of all: sketches that are recorded from now on (record --mode sketch, uniparallel)
+    /// order them
+    #[arg(long, conflicts_with_all = ["process", "suppressions"])]
+    pub learn: bool,
     /// Print an object
     #[arg(long)]
     pub json: bool,
@@ -117,16 +121,12 @@ pub struct RacesArgs {
 
 // Arguments of `last-write`.
 #[derive(Debug, Args)]
+#[command(group(ArgGroup::new("memory").required(true).args(["addr", "var"])))]
 pub struct LastWriteArgs {
     #[command(flatten)]
     pub trace: TraceArgs,
     /// Address of the memory
-    #[arg(
-        long,
-        value_name = "ADDR",
-        required_unless_present = "var",
-        conflicts_with = "var"
-    )]
+    #[arg(long, value_name = "ADDR")]
     pub addr: Option<GuestAddress>,
     /// A variable or a part of one, as total, bank.c:total, ns::Class::member,
     /// config.limits[3].max or *ptr->field

@@ -216,3 +216,47 @@ fn a_failing_neighbour_is_found_in_the_surroundings_of_the_recording() {
         .relive(&["explore", "--failing"])
         .refused("failed itself (exit status 1)");
 }
+
+/// Whichever of two searches finds the order, both say that it is found.
+#[test]
+fn one_beside_a_first_replay_finds_what_that_finds() {
+    let sandbox = Sandbox::new();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/command/together.c");
+    let program = sandbox.compile(&source, "together");
+    for n in 0..6 {
+        let name = format!("both-{n}");
+        let words = [
+            "record",
+            "--mode=sketch",
+            "-o",
+            &name,
+            text(&program),
+            "300",
+        ];
+        let recorded = sandbox.relive(&words).ok();
+        let replay = sandbox.command(&["replay", &name]).spawn().unwrap();
+        let explored = sandbox.relive(&["explore", "--time", "20", &name]);
+        let replayed = replay.wait_with_output().unwrap();
+        assert!(replayed.status.success(), "{name}: {replayed:?}");
+        assert_eq!(explored.code(), Some(0), "{name}: {explored:#?}");
+        let again = sandbox.relive(&["replay", &name]).ok();
+        assert_eq!(again.stdout, recorded.stdout);
+    }
+}
+
+/// How long the program ran stays in the recording, however long its order takes to find.
+#[test]
+fn a_recording_keeps_its_length() {
+    let sandbox = Sandbox::new();
+    let words = ["record", "--mode=sketch", "-o", "slept", "sleep", "0.7"];
+    sandbox.relive(&words).ok();
+    let length = || {
+        let info = sandbox.relive(&["info", "--json", "slept"]).ok();
+        let info: serde_json::Value = serde_json::from_str(&info.stdout).unwrap();
+        info["wall_ms"].as_u64().unwrap()
+    };
+    let recorded = length();
+    assert!(recorded >= 700, "{recorded} ms");
+    sandbox.relive(&["replay", "slept"]).ok();
+    assert_eq!(length(), recorded);
+}

@@ -6,6 +6,7 @@ mod calls;
 mod cli_page;
 mod commit;
 mod damage;
+mod debug;
 mod demo;
 mod end;
 mod epochs;

@@ -37,6 +37,23 @@ fn the_order_that_a_first_replay_has_found_is_packed() {
     here.relive(&["verify", "again"]).ok();
 }
 
+/// Debug information has no checksum of its own: that of the whole file tells.
+#[test]
+fn a_changed_bit_is_noticed_wherever_it_is() {
+    let here = Sandbox::new();
+    crashed(&here, &["-g"], &["x"]);
+    here.relive(&["pack", "-o", "race.tar.zst"]).ok();
+    let whole = std::fs::read(here.path("race.tar.zst")).unwrap();
+    for part in 1..16 {
+        let mut changed = whole.clone();
+        changed[whole.len() * part / 16] ^= 16;
+        std::fs::write(here.path("bad.tar.zst"), changed).unwrap();
+        let unpacked = here.relive(&["unpack", "bad.tar.zst", "-o", "again"]);
+        assert_eq!(unpacked.code(), Some(125), "part {part}: {unpacked:#?}");
+        assert!(!here.path("again").exists(), "part {part}");
+    }
+}
+
 #[test]
 fn a_packed_recording_is_replayed_elsewhere() {
     let here = Sandbox::new();

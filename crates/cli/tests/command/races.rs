@@ -98,6 +98,39 @@ fn programs_that_synchronise_are_silent() {
     }
 }
 
+/// Places of races in an exact recording become those that sketches order.
+#[test]
+fn places_that_are_learnt_are_ordered_by_the_next_sketch() {
+    let sandbox = Sandbox::new();
+    assert!(compiled(&sandbox, "flag.c"));
+    let program = sandbox.path("flag");
+    let record = |mode: &str| {
+        let mode = format!("--mode={mode}");
+        sandbox
+            .relive(&["record", &mode, program.to_str().unwrap()])
+            .ok();
+    };
+    let ordered = || {
+        let info = sandbox.relive(&["info", "--json"]).ok();
+        let info: Value = serde_json::from_str(&info.stdout).unwrap();
+        info["ordered_sites"].as_u64().unwrap()
+    };
+    record("sketch");
+    assert_eq!(ordered(), 0);
+    record("coherence");
+    let (code, first) = races(&sandbox, &["--learn"]);
+    assert_eq!(code, Some(0), "{first}");
+    assert!(first["places"].as_u64() > Some(0), "{first}");
+    assert_eq!(first["places"], first["new"]);
+    let (_, again) = races(&sandbox, &["--learn"]);
+    assert_eq!(
+        (&again["places"], again["new"].as_u64()),
+        (&first["places"], Some(0))
+    );
+    record("sketch");
+    assert!(ordered() > 0);
+}
+
 #[test]
 fn a_report_has_both_accesses_and_where_they_are() {
     let sandbox = Sandbox::new();

@@ -304,7 +304,7 @@ pub(super) fn explore(
         let mut exploration = Exploration::of(epoch)?;
         let end = exploration.run(options, watcher)?;
         attempts += exploration.attempts();
-        if !matches!(end, ExploreEnd::Exact) {
+        if !matches!(end, ExploreEnd::Exact) || Stretch::whole(trace).is_found() {
             return Ok((end, attempts));
         }
         let found = FoundEpoch {

@@ -121,7 +121,7 @@ pub(super) struct Exploration<'a> {
 
 impl<'a> Exploration<'a> {
     pub(super) fn of(stretch: &'a Stretch) -> Result<Self> {
-        let recording = Trace::open(&stretch.trace).map_err(Failure::setup)?;
+        let recording = Trace::open_recorded(&stretch.trace).map_err(Failure::setup)?;
         let processes = processes(&recording);
         let mut exploration = Self {
             stretch,
@@ -185,6 +185,10 @@ impl<'a> Exploration<'a> {
             let need = self.fold(watcher)?;
             if !watcher.goes_on() {
                 return Ok(ExploreEnd::Interrupted);
+            }
+            if !self.locked && Stretch::whole(&self.stretch.trace).is_found() {
+                // By another process, meanwhile.
+                return Ok(ExploreEnd::Exact);
             }
             let over = self.new >= options.attempts || until.is_some_and(|t| Instant::now() >= t);
             if over || matches!(need, Need::Nothing) {

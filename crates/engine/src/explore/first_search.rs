@@ -99,7 +99,7 @@ pub(super) fn search(
     }
     Err(Failure::divergence(format!(
         "{}\n  none of the {attempts} orders that were tried agrees with the recording: `relive explore` searches on; \
-         a recording with --mode coherence has all of the order, and needs no search",
+         a recording with --mode coherence has all of the order, and needs no search; `relive races --learn` of it tells the next sketches what to order",
         failure.text()
     )))
 }

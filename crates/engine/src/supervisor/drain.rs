@@ -349,7 +349,6 @@ impl Drain {
     pub(super) fn finish(self, like: Option<&Summary>) -> Result<()> {
         let summary = like.map(|like| Summary {
             events: self.events,
-            wall_ms: self.started.elapsed().as_millis() as u64,
             ..like.clone()
         });
         let finished = self.store.writer.finish(summary.as_ref());

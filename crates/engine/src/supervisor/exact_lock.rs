@@ -26,7 +26,7 @@ impl ExactLock {
         let path = manifest_file(trace);
         let cannot = |e: std::io::Error| {
             Failure::setup(format!(
-                "{} cannot be locked ({e}): the first replay of a recording by --mode sketch writes into it; make it \
+                "{} cannot be locked ({e}): the first replay of a recording of threads on all cores writes into it; make it \
                  writable, or replay a copy",
                 path.display()
             ))

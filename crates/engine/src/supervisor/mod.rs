@@ -40,6 +40,7 @@ pub use replay::{ReplayOptions, Replayed, replay};
 pub use status::EndStatus;
 pub use target::find_program;
 pub use translated::{Counted, run, run_counted};
+pub use try_order::{LearntPlaces, learn_places};
 pub(crate) use try_order::{Stretch, learn, try_order};
 pub(crate) use verify::SMALL_FRAGMENTS;
 pub use verify::{Verified, verify};

@@ -45,6 +45,8 @@ pub struct ReplayOptions<'a> {
     pub count: bool,
     /// Replay a sketch with its threads at the same time.
     pub parallel: bool,
+    /// Learn on the way which plain accesses a sketch should order: a hundred times as slow.
+    pub learns: bool,
     /// Write the changes of others to the memory that these processes share into a folder.
     pub other_writers: Option<(&'a [u32], &'a Path)>,
 }
@@ -60,6 +62,7 @@ impl<'a> ReplayOptions<'a> {
             fragment_insns: None,
             count: false,
             parallel: false,
+            learns: false,
             other_writers: None,
         }
     }
@@ -133,9 +136,10 @@ pub fn replay_into(
 ) -> std::result::Result<Replayed, Failed> {
     crate::descriptor_limit::for_command()?;
     let path = absolute(options.trace)?;
-    let trace = match options.parallel {
-        true => side_by_side(&path)?,
-        false => Trace::open(&path).map_err(Failure::setup)?,
+    let trace = match (options.parallel, &exact) {
+        (true, _) => side_by_side(&path)?,
+        (false, Some(_)) => Trace::open_recorded(&path).map_err(Failure::setup)?,
+        (false, None) => Trace::open(&path).map_err(Failure::setup)?,
     };
     let manifest = trace.manifest().clone();
     sections::place();
@@ -173,6 +177,9 @@ pub fn replay_into(
             other_writers::RECORD,
             other_writers::order(folder, processes),
         ));
+    }
+    if options.learns {
+        extra.push((learning::VARIABLE, LearningStart::default().to_text()));
     }
     if let Some(exact) = &exact {
         extra.push((wanted::VARIABLE, wanted::with(exact.turns, exact.hints)));

@@ -72,6 +72,32 @@ pub fn learn(stretch: &Stretch, hints: &Hints, at: &Disagreement) {
     tracing::info!(target: "linear", "{new} of {all} sites of races are new");
 }
 
+/// Places of plain accesses that race.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LearntPlaces {
+    /// How many this recording has.
+    pub all: usize,
+    /// How many of them were not known.
+    pub new: usize,
+}
+
+/// Replays an exact recording, to learn which plain accesses sketches should order from now on.
+///
+/// # Errors
+/// As [`super::replay()`].
+pub fn learn_places(trace: &Path) -> crate::failure::Result<LearntPlaces> {
+    let options = ReplayOptions {
+        quiet: true,
+        learns: true,
+        ..ReplayOptions::of(trace)
+    };
+    let replayed = replay_into(&options, None).map_err(|failed| failed.failure)?;
+    Ok(LearntPlaces {
+        all: replayed.sites.len(),
+        new: learnt_sites::add(replayed.sites),
+    })
+}
+
 /// Replays a sketch from the beginning of the stretch with the decisions of a search, and writes the exact tapes into its folder, which
 /// has none if the order does not agree. The caller has the right to write them (`exact_lock.rs`).
 ///

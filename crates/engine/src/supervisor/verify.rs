@@ -43,6 +43,7 @@ pub fn verify(trace: &Path, every: u64, count: bool) -> Result<Verified> {
             fragment_insns,
             count,
             parallel: false,
+            learns: false,
             other_writers: None,
         })
     };

@@ -14,7 +14,7 @@ use super::guided::track::Track;
 use super::hook_state::{ReplayState, task_tape};
 use super::host_thread::get_ready;
 use super::images::first_processes::{self, ProcessImage};
-use super::linear::disagreement;
+use super::linear::{disagreement, wanted};
 use super::other_writers;
 use super::races::learning::Learning;
 use super::races::mark_check::MarkCheck;
@@ -46,7 +46,12 @@ pub fn main(machine: &'static Machine) -> Result<Infallible> {
     // All that a replay opens itself: afterwards there are no paths any more.
     let guide = crate::guide::start_variable::requested();
     let follow = guide.as_ref().map(|g| g.follow.clone());
-    let trace = Trace::open(&machine.trace).map_err(Failure::setup)?;
+    // Exact tapes may come to be there while others search too.
+    let trace = match wanted::is_wanted() {
+        true => Trace::open_recorded(&machine.trace),
+        false => Trace::open(&machine.trace),
+    };
+    let trace = trace.map_err(Failure::setup)?;
     let image = guide
         .as_ref()
         .and_then(|guide| Some((guide.goal(), guide.image?)));

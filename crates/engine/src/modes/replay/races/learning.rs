@@ -27,8 +27,8 @@ pub const VARIABLE: &str = "RELIVE_LEARN";
 /// mostly stored a short time before.
 const NEAR: u64 = 1 << 20;
 
-/// Where a replay begins to learn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Where a replay begins to learn; at first: where the recording begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LearningStart {
     process: u32,
     thread: u32,
