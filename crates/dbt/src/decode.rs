@@ -1,15 +1,20 @@
 //! One decoded guest instruction, and the decoder loop's view of it.
 
-use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
+use iced_x86::{Decoder, DecoderError, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
 
 use crate::classify::{Class, class_of_insn};
 use crate::code::Window;
+
+/// Bytes of an instruction, at most.
+const LONGEST: usize = 15;
+/// A privileged instruction.
+const HLT: u8 = 0xf4;
 
 /// A decoded guest instruction.
 pub(crate) struct Insn {
     pub(crate) iced: Instruction,
     pub(crate) class: Class,
-    bytes: [u8; 15],
+    bytes: [u8; LONGEST],
     len: u8,
     modrm: u8,
 }
@@ -32,7 +37,7 @@ impl Insn {
         Self {
             iced: Instruction::default(),
             class: Class::Copy,
-            bytes: [0; 15],
+            bytes: [0; LONGEST],
             len: 0,
             modrm: 0,
         }
@@ -120,18 +125,23 @@ impl Insn {
     /// Decodes the instruction at `pc`.
     pub(crate) fn decode(&mut self, window: &mut Window<'_>, pc: u64) -> Decoded {
         let bytes = window.at(pc);
-        let available = bytes.len().min(15);
+        let available = bytes.len().min(LONGEST);
+        match self.decode_bytes(&bytes[..available], pc) {
+            // It faults as a privileged one does (SDM volume 3, 6.15, #GP).
+            Decoded::Undefined if is_too_long(bytes) => self.decode_bytes(&[HLT], pc),
+            decoded => decoded,
+        }
+    }
+
+    fn decode_bytes(&mut self, bytes: &[u8], pc: u64) -> Decoded {
         let mut decoder = Decoder::with_ip(64, bytes, pc, DecoderOptions::NONE);
         decoder.decode_out(&mut self.iced);
         if self.iced.is_invalid() {
-            let truncated =
-                decoder.last_error() == iced_x86::DecoderError::NoMoreBytes && available < 15;
-            return if truncated {
-                Decoded::Truncated {
-                    addr: pc.wrapping_add(available as u64),
-                }
-            } else {
-                Decoded::Undefined
+            return match decoder.last_error() {
+                DecoderError::NoMoreBytes => Decoded::Truncated {
+                    addr: pc.wrapping_add(bytes.len() as u64),
+                },
+                _ => Decoded::Undefined,
             };
         }
         let len = self.iced.len();
@@ -147,6 +157,23 @@ impl Insn {
         self.class = class_of_insn(&self.iced);
         Decoded::Insn
     }
+}
+
+/// Whether bytes that are no instruction would be one, if it might have more than [`LONGEST`]: prefixes that come again make it no
+/// other one.
+fn is_too_long(bytes: &[u8]) -> bool {
+    let prefixes = bytes.iter().take_while(|b| is_legacy_prefix(**b)).count();
+    let (prefixes, rest) = bytes.split_at(prefixes);
+    let mut once: Vec<u8> = Vec::with_capacity(LONGEST);
+    for prefix in prefixes {
+        if !once.contains(prefix) {
+            once.push(*prefix);
+        }
+    }
+    let again = prefixes.len() - once.len();
+    once.extend(rest.iter().take(LONGEST));
+    let insn = Decoder::with_ip(64, &once, 0, DecoderOptions::NONE).decode();
+    prefixes.len() >= LONGEST || !insn.is_invalid() && insn.len() + again > LONGEST
 }
 
 /// Prefixes that may stand before REX, VEX or the opcode.

@@ -184,14 +184,21 @@ reported if a pattern covers a frame of either stack, or the variable:
   function:stats_*
   file:legacy.c
   module:libfoo.so*
-  variable:debug_level";
+  variable:debug_level
+
+With --learn no race is reported: the places of all, those of words that synchronise by plain loads and \
+stores too, are kept as instructions that sketches order (record --mode sketch and uniparallel). It is for \
+programs whose sketches need long searches: record one with --mode coherence, learn from it, and the sketches \
+recorded from then on have these accesses in order. Several recordings show more places than one. It takes \
+some hundred times as long as a replay.";
 
 pub(super) const RACES_AFTER: &str = "\
 Examples:
   relive races
   relive races bank-2 --suppressions known.txt
   relive races bank-2 --json
-  relive debug bank-2 --at 133:4004@0x10001168/p0.t3    a position of a race";
+  relive debug bank-2 --at 133:4004@0x10001168/p0.t3    a position of a race
+  relive races exact-1 --learn          what the next sketches of this program should order";
 
 pub(super) const CALLS: &str = "\
 List the calls of a function over a whole recording: where, by which thread, with which \
