@@ -78,8 +78,12 @@ impl Command {
 impl Operation for Futex {
     type Plan = Command;
 
-    fn prepare(_: &mut Task, call: &Call) -> Prepared<Command> {
-        Ok(Command::of(call))
+    fn prepare(task: &mut Task, call: &Call) -> Prepared<Command> {
+        let command = Command::of(call);
+        if let Command::Lock(_) = command {
+            check_timeout(task, call.args[3])?;
+        }
+        Ok(command)
     }
 
     /// A waker's operation comes before the kernel's.
@@ -243,6 +247,21 @@ fn set(task: &mut Task, at: u64, word: u32) -> CallResult<()> {
     task.change_word(at, |_| Some(word))?;
     task.log.wrote(at, 4);
     Ok(())
+}
+
+/// The kernel looks at a timeout first, also where nobody sleeps.
+fn check_timeout(task: &Task, at: u64) -> Prepared<()> {
+    if at == 0 {
+        return Ok(());
+    }
+    let (Ok(seconds), Ok(nanoseconds)) = (task.read_u64(at), task.read_u64(at.wrapping_add(8)))
+    else {
+        return Err(-i64::from(libc::EFAULT));
+    };
+    match seconds.cast_signed() >= 0 && nanoseconds < 1_000_000_000 {
+        true => Ok(()),
+        false => Err(-i64::from(libc::EINVAL)),
+    }
 }
 
 /// FUTEX_LOCK_PI and FUTEX_LOCK_PI2, which sleep by `op`.
