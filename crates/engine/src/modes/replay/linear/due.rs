@@ -12,7 +12,7 @@ use super::end_place::{EndPlace, places};
 use super::exact_turns::ExactTurns;
 use super::first_moments::FirstMoments;
 use super::hints::{Hints, What};
-use super::next_thread::{Due, circle};
+use super::next_thread::{Due, Dues, circle};
 use super::outlooks::{AllUnmet, Outlook, Outlooks, Unmet};
 use super::own_outputs::{OutputTurn, OwnOutputs};
 use super::reach::Bound;
@@ -147,7 +147,7 @@ impl Linear {
     }
 
     /// No thread is due: whether all stand at the end of the epoch.
-    pub fn ends_epoch(&mut self, dues: &BTreeMap<u32, Due>) -> bool {
+    pub fn ends_epoch(&mut self, dues: &Dues) -> bool {
         let stand = dues.values().all(|due| matches!(due, Due::Never));
         self.is_at_end = stand && !self.ends.is_empty();
         self.is_at_end
@@ -155,7 +155,7 @@ impl Linear {
 
     /// No thread is due: one in the circle has gone wrong before, most likely one that has come to its event without
     /// an operation that another one waits for.
-    pub fn blame(&mut self, dues: &BTreeMap<u32, Due>) {
+    pub fn blame(&mut self, dues: &Dues) {
         let circle = circle(dues);
         self.waits_in_circle = !circle.is_empty();
         let at_event = circle.iter().find(|slot| self.waiting.contains(slot));
@@ -214,7 +214,7 @@ impl Linear {
         &mut self,
         tasks: &mut BTreeMap<u32, Box<Task>>,
         mut running: Option<&mut Task>,
-    ) -> Result<(BTreeMap<u32, Due>, Option<Bound>)> {
+    ) -> Result<(Dues, Option<Bound>)> {
         loop {
             let there = ThreadsSeen::of(tasks, running.as_deref(), (&self.seen, self.made_before));
             let stale = self.outlooks.stale(tasks.keys(), &there);
@@ -246,7 +246,7 @@ impl Linear {
     }
 
     /// The running thread is the first, by these dues.
-    pub fn leads(&mut self, slot: u32, dues: &BTreeMap<u32, Due>) {
+    pub fn leads(&mut self, slot: u32, dues: &Dues) {
         self.outlooks.leads(slot, dues);
     }
 

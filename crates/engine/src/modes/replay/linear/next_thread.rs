@@ -1,7 +1,5 @@
 //! The thread that goes on first, of those of which each says when it is due. A function of its arguments.
 
-use std::collections::BTreeMap;
-
 use smallvec::SmallVec;
 
 /// When a thread goes on.
@@ -19,21 +17,53 @@ pub enum Due {
     Never,
 }
 
+/// When threads are due, by their slots. It is made anew with each turn: in place, without an allocation.
+#[derive(Clone, Debug, Default)]
+pub struct Dues(SmallVec<[(u32, Due); 8]>);
+
+impl Dues {
+    /// The thread of this slot is due then.
+    pub fn set(&mut self, slot: u32, due: Due) {
+        match self.0.binary_search_by_key(&slot, |&(slot, _)| slot) {
+            Ok(at) => self.0[at].1 = due,
+            Err(at) => self.0.insert(at, (slot, due)),
+        }
+    }
+
+    fn get(&self, slot: u32) -> Option<Due> {
+        let at = self.0.binary_search_by_key(&slot, |&(slot, _)| slot);
+        at.ok().map(|at| self.0[at].1)
+    }
+
+    /// All of them.
+    pub fn values(&self) -> impl Iterator<Item = Due> {
+        self.0.iter().map(|&(_, due)| due)
+    }
+}
+
+impl FromIterator<(u32, Due)> for Dues {
+    fn from_iter<I: IntoIterator<Item = (u32, Due)>>(all: I) -> Self {
+        let mut dues = Self::default();
+        all.into_iter().for_each(|(slot, due)| dues.set(slot, due));
+        dues
+    }
+}
+
 /// When threads are due, by their slots: those that go on by themselves, each with the moments of those that wait for it.
-fn moments(dues: &BTreeMap<u32, Due>) -> SmallVec<[(u32, u64); 16]> {
-    let by_itself = |(&slot, &due): (&u32, &Due)| match due {
+fn moments(dues: &Dues) -> SmallVec<[(u32, u64); 16]> {
+    let by_itself = |&(slot, due): &(u32, Due)| match due {
         Due::At(moment) | Due::NotBefore(moment) | Due::Ahead(_, moment) => Some((slot, moment)),
         Due::After(..) | Due::Never => None,
     };
-    let mut all: SmallVec<[(u32, u64); 16]> = dues.iter().filter_map(by_itself).collect();
-    for &due in dues.values() {
+    let mut all: SmallVec<[(u32, u64); 16]> = dues.0.iter().filter_map(by_itself).collect();
+    for due in dues.values() {
         let Due::After(mut awaited, moment) = due else {
             continue;
         };
         // Each thread is passed once at most, or they wait for each other.
-        for _ in 0..dues.len() {
-            match dues.get(&awaited) {
-                Some(Due::After(next, _)) => awaited = *next,
+        for _ in 0..dues.0.len() {
+            match dues.get(awaited) {
+                Some(Due::After(next, _)) => awaited = next,
                 Some(Due::At(_) | Due::Ahead(..)) => {
                     if let Ok(at) = all.binary_search_by_key(&awaited, |&(slot, _)| slot) {
                         all[at].1 = moment.min(all[at].1);
@@ -48,15 +78,16 @@ fn moments(dues: &BTreeMap<u32, Due>) -> SmallVec<[(u32, u64); 16]> {
 }
 
 /// The thread that goes on first. One for which others wait is due when they are.
-pub fn first(dues: &BTreeMap<u32, Due>) -> Option<u32> {
+pub fn first(dues: &Dues) -> Option<u32> {
     let at = moments(dues).into_iter();
     let (first, _) = at.min_by_key(|&(slot, moment)| (moment, slot))?;
     // Two that are ahead of each other go in the order of their moments.
     let ahead = dues
+        .0
         .iter()
         .find(|(_, due)| matches!(due, Due::Ahead(other, _) if *other == first));
-    let is_ahead = matches!(dues.get(&first), Some(Due::Ahead(..)));
-    Some(ahead.filter(|_| !is_ahead).map_or(first, |(&slot, _)| slot))
+    let is_ahead = matches!(dues.get(first), Some(Due::Ahead(..)));
+    Some(ahead.filter(|_| !is_ahead).map_or(first, |&(slot, _)| slot))
 }
 
 /// How long a thread is the first, as long as nothing changes for the others.
@@ -70,18 +101,19 @@ pub struct Lead {
 
 impl Lead {
     /// Of a thread that is due at a moment; `None`: the dues of others are not that simple.
-    pub fn of(slot: u32, dues: &BTreeMap<u32, Due>) -> Option<Self> {
+    pub fn of(slot: u32, dues: &Dues) -> Option<Self> {
         if dues.values().any(|due| matches!(due, Due::Ahead(..))) {
             return None;
         }
         let mut dues = dues.clone();
-        dues.insert(slot, Due::At(u64::MAX));
-        let (own, others): (Vec<_>, Vec<_>) = moments(&dues).into_iter().partition(|d| d.0 == slot);
-        let next = others.into_iter().map(|(slot, moment)| (moment, slot));
+        dues.set(slot, Due::At(u64::MAX));
+        let moments = moments(&dues);
+        let others = moments.iter().filter(|(other, _)| *other != slot);
+        let (_, awaited_at) = *moments.iter().find(|(other, _)| *other == slot)?;
         Some(Self {
             slot,
-            awaited_at: own.first()?.1,
-            next: next.min(),
+            awaited_at,
+            next: others.map(|&(slot, moment)| (moment, slot)).min(),
         })
     }
 
@@ -98,12 +130,12 @@ impl Lead {
 }
 
 /// Threads that wait for each other.
-pub(super) fn circle(dues: &BTreeMap<u32, Due>) -> Vec<u32> {
-    let next = |slot| match dues.get(&slot) {
-        Some(Due::After(thread, _)) => Some(*thread),
+pub(super) fn circle(dues: &Dues) -> Vec<u32> {
+    let next = |slot| match dues.get(slot) {
+        Some(Due::After(thread, _)) => Some(thread),
         _ => None,
     };
-    for &slot in dues.keys() {
+    for &(slot, _) in &dues.0 {
         let mut way = vec![slot];
         while let Some(thread) = next(way[way.len() - 1]) {
             if thread == slot {
@@ -184,10 +216,10 @@ mod tests {
         ];
         for others in others {
             for moment in 0..9 {
-                let mut dues: BTreeMap<u32, Due> = others.iter().copied().collect();
-                dues.insert(1, Due::At(4));
+                let mut dues: Dues = others.iter().copied().collect();
+                dues.set(1, Due::At(4));
                 let lead = Lead::of(1, &dues).expect("none is ahead");
-                dues.insert(1, Due::At(moment));
+                dues.set(1, Due::At(moment));
                 let is_first = first(&dues) == Some(1);
                 assert_eq!(lead.keeps(Due::At(moment)), is_first, "{dues:?}");
             }

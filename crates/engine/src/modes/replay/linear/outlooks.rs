@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use smallvec::SmallVec;
 
 use super::bound::OtherThreads;
-use super::next_thread::{Due, Lead};
+use super::next_thread::{Due, Dues, Lead};
 
 /// Something that a thread has not done yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,14 +80,14 @@ impl Outlooks {
     }
 
     /// When each thread is due, the running one with what it says itself.
-    pub fn dues(&self, running: Option<(u32, Due)>) -> BTreeMap<u32, Due> {
+    pub fn dues(&self, running: Option<(u32, Due)>) -> Dues {
         let standing = self.outlooks.iter();
         let standing = standing.map(|(&slot, outlook)| (slot, outlook.due));
         standing.chain(running).collect()
     }
 
     /// The running thread is the first of all, by these dues: it leads until others may have to be looked at.
-    pub fn leads(&mut self, slot: u32, dues: &BTreeMap<u32, Due>) {
+    pub fn leads(&mut self, slot: u32, dues: &Dues) {
         if self.outlooks.values().any(|outlook| outlook.is_volatile) {
             return;
         }
