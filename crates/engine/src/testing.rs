@@ -4,6 +4,7 @@
 pub mod all_states;
 mod fake;
 
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use relive_dbt::Options;
@@ -116,6 +117,7 @@ impl Guest {
             shares: CloneArgs::default(),
             outer: None,
             answer: None,
+            becoming: AtomicU64::new(0),
         }));
     }
 

@@ -2,6 +2,7 @@
 //! and the parent's own state is put aside here until the child has left. The same in all modes.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use crate::call::Call;
 use crate::call::answer::Answer;
@@ -21,6 +22,7 @@ pub fn put_aside(task: &mut Task, args: &CloneArgs, answer: Option<(Call, Answer
         shares: *args,
         outer: task.vforked.take(),
         answer,
+        becoming: AtomicU64::new(0),
     };
     task.vforked = Some(Box::new(parent));
 }

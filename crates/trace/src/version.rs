@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// misread a trace; the minor number when something was added.
 pub const FORMAT: Version = Version {
     major: 1,
-    minor: 10,
+    minor: 11,
 };
 
 /// The format of an excerpt. A reader of [`FORMAT`] alone would take it for a recording from the beginning.

@@ -2,6 +2,9 @@
 
 use relive_trace::{InputRef, Syscall};
 
+/// In place of the tick at which a child became another program, if it became none.
+pub const NO_PROGRAM: u64 = u64::MAX;
+
 /// The recorded outcome of the call at hand.
 #[derive(Clone, Default)]
 pub struct Answer {
@@ -25,6 +28,25 @@ impl Answer {
     #[must_use]
     pub fn child_index(&self) -> u32 {
         child_index(&self.extra)
+    }
+
+    /// Replay: the tick at which the process that the call made in its caller's memory was becoming another program when it left
+    /// that; the hook of vfork puts it behind the index. `None` also before format 1.11.
+    #[must_use]
+    pub fn child_became(&self) -> Option<u64> {
+        self.number(4).filter(|&tick| tick != NO_PROGRAM)
+    }
+
+    /// Replay: the operations that the thread had made by then; the hook of a sketch puts them behind that tick.
+    #[must_use]
+    pub fn ops_behind_child(&self) -> Option<u64> {
+        self.number(12)
+    }
+
+    /// A number in `extra`.
+    fn number(&self, at: usize) -> Option<u64> {
+        let bytes = self.extra.get(at..)?.first_chunk()?;
+        Some(u64::from_le_bytes(*bytes))
     }
 
     /// Copies the needed parts of an event.

@@ -427,7 +427,14 @@ fn start(
         }
     };
     pass_on(true);
+    let becomes = |tick| {
+        if let Some(parent) = &task.vforked {
+            parent.becomes(tick);
+        }
+    };
+    becomes(Some(task.ctx.ticks()));
     let Err(e) = boot.exec(&argv, descriptors, &[]);
+    becomes(None);
     pass_on(false);
     set_mask(mask);
     Ok(-i64::from(e))

@@ -5,6 +5,7 @@ use relive_host::signal::{Mask, set_mask};
 use relive_host::sys;
 use relive_trace::{Kind, Origin, Start};
 
+use crate::call::answer::NO_PROGRAM;
 use crate::call::clone_args::CloneArgs;
 use crate::call::reply::Reply;
 use crate::failure::{FailureClass, Result};
@@ -90,6 +91,7 @@ pub fn spawn(task: &mut Task, args: &CloneArgs, visits: &dyn Visits) -> Result<R
         holder.goes_on();
     }
     drop(host_stack);
+    let became = task.vforked.as_ref().and_then(|parent| parent.became());
     vforked::take_back(task);
     task.traced = traced;
     // The child may have been traced by itself.
@@ -105,6 +107,8 @@ pub fn spawn(task: &mut Task, args: &CloneArgs, visits: &dyn Visits) -> Result<R
     task.log.clear();
     task.log.switched = switched;
     task.log.extra.extend_from_slice(&index.to_le_bytes());
+    let became = became.unwrap_or(NO_PROGRAM);
+    task.log.extra.extend_from_slice(&became.to_le_bytes());
     tasks::give_pidfd(task, args, pidfd)?;
     newcomers::is_left(task, i64::from(pid))?;
     Ok(Reply::Value(i64::from(pid)))

@@ -106,10 +106,27 @@ pub fn resume_parent(task: &mut Task, ends: bool) -> Result<bool> {
         task.tape.close_exact();
     }
     if let Some((call, answer)) = vforked::take_back(task) {
+        if let Some(ops) = answer.ops_behind_child() {
+            // What the child's tape has not: it was killed in the midst of a call, or of its way to one.
+            task.ctx.ops = ops;
+        }
         super::finish::finish(&answer, task, &call, answer.result)?;
         resume_after(task, &call, answer.result);
     }
     Ok(true)
+}
+
+/// The tick at which the vfork child that the task plays was becoming another program, of which its tape has nothing, as it was killed
+/// before. What it has done up to there is in its parent's memory.
+///
+/// # Errors
+/// A damaged trace.
+pub fn becomes_nothing(task: &mut Task) -> Result<Option<u64>> {
+    let answer = task.vforked.as_ref().and_then(|p| p.answer.as_ref());
+    match answer.and_then(|(_, answer)| answer.child_became()) {
+        Some(tick) if task.tape.outline()?.is_none() => Ok(Some(tick)),
+        _ => Ok(None),
+    }
 }
 
 /// Forks the replay at the birth of process `child`, recorded as `pid`. `true` in the child. A

@@ -77,7 +77,14 @@ impl Lives for Sketch {
         }
         // Others go on beside the child.
         self.release(task);
-        vfork::spawn(task, args, self)
+        let reply = vfork::spawn(task, args, self)?;
+        if matches!(reply, Reply::Value(1..)) {
+            // The child counts in its parent's place, and may have been killed in the midst of what its tape does not have.
+            task.log
+                .extra
+                .extend_from_slice(&task.ctx.ops.to_le_bytes());
+        }
+        Ok(reply)
     }
 
     fn thread_begins(&self, task: &mut Task, start: Kind<'_>) -> Result<()> {
@@ -105,8 +112,7 @@ impl Lives for Sketch {
     }
 
     fn handed_on(&self, task: &mut Task, _: bool) -> Result<HandedOn> {
-        // The event is the new program's to log. A child in its parent's memory may be killed before: this says then that the
-        // call was under way (`linear/bound.rs`).
+        // The event is the new program's to log.
         let ticks = task.ctx.ticks();
         let (ring, logged) = match &mut task.tape {
             Tape::Out(t) => {

@@ -274,8 +274,9 @@ pub fn bound(task: &mut Task, around: Surroundings<'_>) -> Result<Bound> {
 }
 
 /// Passes what a child of vfork(2) has done, and what nothing has asked for: its parent, which goes on in its place, counts its
-/// marks and operations too. `ends`: its tape has no more; it may have been killed behind its last event, and in the midst of
-/// becoming another program, of which the tape has the time alone.
+/// marks too. `ends`: its tape has no more; it may have been killed behind its last event, and in the midst of becoming another
+/// program. That this was an operation the parent's call says; before format 1.11 the time alone did, which is noted beside
+/// other threads only.
 ///
 /// # Errors
 /// A damaged trace.

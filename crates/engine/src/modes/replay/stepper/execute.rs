@@ -8,6 +8,7 @@ use super::process::Stepper;
 use super::stops::{Pace, Stops};
 use crate::failure::{Failure, Result};
 use crate::flow::Flow;
+use crate::modes::replay::births::becomes_nothing;
 use crate::modes::replay::events::{DueEvent, diverged, pass};
 use crate::modes::replay::hook_state;
 use crate::signals::deliver;
@@ -179,6 +180,11 @@ impl Stepper {
                     // It has raised a signal.
                     flow => self.settle(stops, flow),
                 }
+            }
+            Stop::Syscall { .. }
+                if self.task.leaves_for_good() && becomes_nothing(&mut self.task)?.is_some() =>
+            {
+                self.event(stops, DueEvent::Parent)
             }
             _ => self.event(stops, DueEvent::Stop(stop)),
         }

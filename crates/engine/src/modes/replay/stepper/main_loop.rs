@@ -7,6 +7,7 @@ use super::process::Stepper;
 use super::stops::Stops;
 use crate::failure::Result;
 use crate::guide::protocol::Ended;
+use crate::modes::replay::births::becomes_nothing;
 use crate::modes::replay::events::{DueEvent, NEVER, NextEvent, target};
 use crate::modes::replay::linear::advance::Step;
 
@@ -84,7 +85,10 @@ impl Stepper {
             NextEvent::Position(position) => self.execute(stops, Toward::position(position.ticks)),
             NextEvent::Start => self.event(stops, DueEvent::Start),
             NextEvent::Image => self.event(stops, DueEvent::Image),
-            NextEvent::End if task.vforked.is_some() => self.event(stops, DueEvent::Parent),
+            NextEvent::End if task.vforked.is_some() => match becomes_nothing(task)? {
+                Some(tick) => self.execute(stops, Toward::own(tick)),
+                None => self.event(stops, DueEvent::Parent),
+            },
             NextEvent::End if !self.session.goes_on(task)? => self.event(stops, DueEvent::End),
             // The thread gave the baton away once more: inside a call that never returned.
             NextEvent::End => {
