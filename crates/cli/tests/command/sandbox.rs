@@ -96,12 +96,13 @@ impl Sandbox {
             .env("RELIVE_TRACE_DIR", self.base())
             .env("RELIVE_CACHE_DIR", self.folder.path().join("translations"))
             .stdin(Stdio::null());
-        // A shell that runs the tests in the background makes them ignore the keyboard.
+        // A shell that runs the tests in the background makes them ignore the keyboard, and nohup the end of the terminal.
         // SAFETY: signal(2) may be called between fork and exec.
         unsafe {
             command.pre_exec(|| {
                 libc::signal(libc::SIGINT, libc::SIG_DFL);
                 libc::signal(libc::SIGQUIT, libc::SIG_DFL);
+                libc::signal(libc::SIGHUP, libc::SIG_DFL);
                 Ok(())
             })
         };
