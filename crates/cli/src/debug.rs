@@ -13,7 +13,7 @@ use relive_gdb::{Address, Options, Server, ThreadLocal};
 
 use crate::args::DebugArgs;
 use crate::names::ReplayedGuest;
-use crate::{background_index, names, output, pack, peer, traces};
+use crate::{background_index, interrupt, names, output, pack, peer, traces};
 
 /// Debugs a recording.
 ///
@@ -147,14 +147,9 @@ fn end_gdb_first() {
             unsafe { libc::kill(gdb, libc::SIGTERM) };
         }
     }
-    let handler = note as extern "C" fn(i32);
     for signal in [libc::SIGTERM, libc::SIGHUP] {
         // SAFETY: the handler stores to an atomic and calls kill(2), which signal-safety(7) allows.
-        unsafe {
-            if libc::signal(signal, handler as libc::sighandler_t) == libc::SIG_IGN {
-                libc::signal(signal, libc::SIG_IGN);
-            }
-        }
+        unsafe { interrupt::handle(signal, note) };
     }
 }
 

@@ -17,11 +17,19 @@ extern "C" fn note(_signal: i32) {
 /// Notes SIGINT from now on. Programs started later get the default again, as exec does it;
 /// where the signal is ignored, as in a background job, it stays ignored.
 pub fn watch() {
-    let handler = note as extern "C" fn(i32);
     // SAFETY: the handler only stores to an atomic, which signal-safety(7) allows.
+    unsafe { handle(libc::SIGINT, note) };
+}
+
+/// A handler for a signal, unless that is ignored.
+///
+/// # Safety
+/// The handler does nothing but what signal-safety(7) allows.
+pub unsafe fn handle(signal: i32, handler: extern "C" fn(i32)) {
+    // SAFETY: as the caller says.
     unsafe {
-        if libc::signal(libc::SIGINT, handler as libc::sighandler_t) == libc::SIG_IGN {
-            libc::signal(libc::SIGINT, libc::SIG_IGN);
+        if libc::signal(signal, handler as libc::sighandler_t) == libc::SIG_IGN {
+            libc::signal(signal, libc::SIG_IGN);
         }
     }
 }

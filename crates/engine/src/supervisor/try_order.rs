@@ -1,6 +1,7 @@
 //! Replaying a sketch with the decisions of a search: the replay finds the turns of its threads, and keeps them in the trace
 //! if they agree with all of the recording. Must never keep others.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use relive_trace::{Excerpt, Manifest, TraceWriter, exact_folder};
@@ -68,7 +69,7 @@ pub fn learn(stretch: &Stretch, hints: &Hints, at: &Disagreement) {
     };
     // No reader looks at it.
     let _ = std::fs::remove_dir_all(&folder);
-    let (all, new) = (sites.len(), learnt_sites::add(sites));
+    let LearntPlaces { all, new } = LearntPlaces::keep(sites);
     tracing::info!(target: "linear", "{new} of {all} sites of races are new");
 }
 
@@ -92,10 +93,17 @@ pub fn learn_places(trace: &Path) -> crate::failure::Result<LearntPlaces> {
         ..ReplayOptions::of(trace)
     };
     let replayed = replay_into(&options, None).map_err(|failed| failed.failure)?;
-    Ok(LearntPlaces {
-        all: replayed.sites.len(),
-        new: learnt_sites::add(replayed.sites),
-    })
+    Ok(LearntPlaces::keep(replayed.sites))
+}
+
+impl LearntPlaces {
+    /// Keeps the sites that a replay has learnt.
+    fn keep(sites: BTreeSet<u64>) -> Self {
+        Self {
+            all: sites.len(),
+            new: learnt_sites::add(sites),
+        }
+    }
 }
 
 /// Replays a sketch from the beginning of the stretch with the decisions of a search, and writes the exact tapes into its folder, which

@@ -37,14 +37,11 @@ pub struct Verified {
 pub fn verify(trace: &Path, every: u64, count: bool) -> Result<Verified> {
     let run = |fragment_insns: Option<u32>| {
         replay(&ReplayOptions {
-            trace,
             quiet: true,
             checksums: Some(every),
             fragment_insns,
             count,
-            parallel: false,
-            learns: false,
-            other_writers: None,
+            ..ReplayOptions::of(trace)
         })
     };
     let first = run(None)?;
