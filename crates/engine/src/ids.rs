@@ -92,8 +92,26 @@ fn outside(proc: BorrowedFd<'_>, pid: u32) -> Option<u32> {
     use std::os::fd::AsRawFd;
     let _room = Room::make();
     let process = pidfd_open(Pid::from_raw(pid as i32)?, PidfdFlags::empty()).ok()?;
+    behind(proc, process.as_raw_fd())
+}
+
+/// The process that a descriptor of the calling one is about (pidfd_open(2)); `None`: it is about none, or one that is gone.
+#[must_use]
+pub fn of_descriptor(fd: RawFd) -> Option<u32> {
+    let _room = Room::make();
+    match proc() {
+        Some(proc) => behind(proc, fd),
+        None => {
+            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            let proc = open("/proc", flags, Mode::empty()).ok()?;
+            behind(proc.as_fd(), fd)
+        }
+    }
+}
+
+fn behind(proc: BorrowedFd<'_>, fd: RawFd) -> Option<u32> {
     // The numbers in this file are those of the namespace of the folder.
-    let text = read(proc, &format!("self/fdinfo/{}", process.as_raw_fd())).ok()?;
+    let text = read(proc, &format!("self/fdinfo/{fd}")).ok()?;
     let text = String::from_utf8(text).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("Pid:"))?;
     line.trim().parse().ok()

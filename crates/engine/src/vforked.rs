@@ -8,6 +8,7 @@ use crate::call::Call;
 use crate::call::answer::Answer;
 use crate::call::clone_args::CloneArgs;
 use crate::ids;
+use crate::sharing::processes::{PROCESSES, ProcessSlot};
 use crate::tape::Tape;
 use crate::task::Task;
 use crate::task::parent::Parent;
@@ -42,6 +43,24 @@ pub fn take_back(task: &mut Task) -> Option<(Call, Answer)> {
     (task.process, task.tape, task.vforked) = (parent.process, parent.tape, parent.outer);
     task.restore(parent.state);
     parent.answer
+}
+
+/// The process as others see it, if it is recorded.
+#[must_use]
+pub fn recorded(task: &Task, process: u32) -> Option<&ProcessSlot> {
+    let shm = task
+        .machine()
+        .shm
+        .as_ref()
+        .filter(|_| task.traits().keeps)?;
+    PROCESSES.of(shm).get(process)
+}
+
+/// Whether the process at hand is in its parent's memory and has been killed.
+#[must_use]
+pub fn is_killed(task: &Task) -> bool {
+    let visits = task.vforked.is_some();
+    visits && recorded(task, task.process.index).is_some_and(|slot| slot.visit.is_killed())
 }
 
 #[cfg(test)]

@@ -24,6 +24,7 @@ use crate::own_descriptors::outlive_exec;
 use crate::remarks::{self, Remark};
 use crate::start_data::{Boot, Continuation};
 use crate::task::Task;
+use crate::vforked;
 
 const OWN: &[u8] = b"/proc/self/exe";
 const MAX_STRING: usize = 128 * 1024;
@@ -408,6 +409,14 @@ fn start(
     if task.ctx.pending != 0 {
         return Ok(ERESTART);
     }
+    let visit = match alone {
+        true => None,
+        false => vforked::recorded(task, task.process.index).map(|slot| &slot.visit),
+    };
+    if visit.is_some_and(|visit| !visit.leave()) {
+        // It has been killed, and ends at its next safe point.
+        return Ok(ERESTART);
+    }
     if alone {
         task.mode().executes(task);
     }
@@ -435,6 +444,9 @@ fn start(
     becomes(Some(task.ctx.ticks()));
     let Err(e) = boot.exec(&argv, descriptors, &[]);
     becomes(None);
+    if let Some(visit) = visit {
+        visit.begin();
+    }
     pass_on(false);
     set_mask(mask);
     Ok(-i64::from(e))

@@ -15,6 +15,7 @@ pub mod objects;
 pub mod processes;
 pub mod stopping;
 pub mod users;
+pub mod visit;
 
 use crate::proc_stat::stat;
 

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use relive_host::sys;
 
 use super::dead_process;
+use super::visit::Visit;
 use crate::failure::{FailureClass, Result};
 use crate::section::{Section, Shareable};
 
@@ -54,6 +55,8 @@ pub struct ProcessSlot {
     pub locked: AtomicU32,
     /// Recording: it has been killed, and does the work that the kernel would do for it.
     pub killed: AtomicU32,
+    /// Recording: its stay in its parent's memory.
+    pub visit: Visit,
     /// Recording with checkpoints: the number of changes of the group when it first became a member, or was asked to, and
     /// when it did so last; 0: never.
     first_joined: AtomicU32,
@@ -319,6 +322,7 @@ mod tests {
             programs: word(),
             locked: word(),
             killed: word(),
+            visit: Visit::default(),
             first_joined: word(),
             last_joined: word(),
             ended: word(),

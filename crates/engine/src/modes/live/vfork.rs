@@ -1,6 +1,8 @@
 //! vfork(2) by clone(2): the child is a host process in the memory of its parent, whose thread sleeps.
 //! It takes the parent's place in its task ([`crate::vforked`]) and runs on a stack of its own.
 
+use std::sync::atomic::Ordering;
+
 use relive_host::signal::{Mask, set_mask};
 use relive_host::sys;
 use relive_trace::{Kind, Origin, Start};
@@ -15,7 +17,7 @@ use crate::ptrace::newcomers;
 use crate::ptrace::registers::{self, Words};
 use crate::task::Task;
 use crate::traced::Traced;
-use crate::{inherit, vforked};
+use crate::{ids, inherit, vforked};
 
 /// A mode's part in the life of a process in its parent's memory.
 pub trait Visits: Mode {
@@ -83,6 +85,9 @@ pub fn spawn(task: &mut Task, args: &CloneArgs, visits: &dyn Visits) -> Result<R
         .raw_os_error()
         .unwrap_or(libc::EAGAIN);
     task.machine().registry.visitor_goes();
+    if let Some(slot) = vforked::recorded(task, index) {
+        slot.visit.end();
+    }
     if let Some(member) = &task.member {
         member.runs_as(parent.0, parent.1);
         task.machine().registry.visitor_left(member);
@@ -140,6 +145,10 @@ fn begin(birth: &VforkBirth<'_>, task: &mut Task) -> Result<()> {
     let parent = task.id();
     let pid = std::process::id();
     inherit::vforked(task, &birth.args, birth.index, pid);
+    if let Some(slot) = vforked::recorded(task, birth.index) {
+        slot.pid.store(ids::process(), Ordering::Release);
+        slot.visit.begin();
+    }
     if let Some(member) = &task.member {
         member.runs_as(pid, pid);
     }

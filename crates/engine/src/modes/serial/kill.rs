@@ -3,6 +3,7 @@
 //! the kernel would do behind the tapes.
 
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use relive_host::sys;
 use rustix::process::{Pid, getpgid};
@@ -113,31 +114,53 @@ fn stop(shm: Shm, task: &mut Task, call: &Call, sig: i32, send: MakeCall<'_>) ->
 
 /// SIGKILL, while no other member of the group runs.
 fn kill(shm: Shm, member: bool, task: &mut Task, call: &Call, send: MakeCall<'_>) -> Result<i64> {
-    let target = match i64::from(call.nr) {
-        libc::SYS_pidfd_send_signal => None,
-        _ => Some(call.int(0)),
-    };
-    let own = task.process.pid as i32;
-    if target == Some(own) && member {
+    let victims = Victims::of(call);
+    let told = tell_visitors(&shm, call, &victims);
+    if let (Some(told), Victims::One(_)) = (told, &victims) {
+        return Ok(told);
+    }
+    let own = ids::process();
+    if member && matches!(victims, Victims::One(Some(victim)) if victim == own) {
         ending::release_locks(task)?;
     }
-    let known = |pid: i32| ids::of(pid as u32) as i32;
-    let (this, victim) = (ids::process() as i32, target.filter(|&t| t > 0).map(known));
     for slot in locked(&shm) {
-        let pid = slot.pid.load(Ordering::Acquire) as i32;
-        if let Some(target) = target.filter(|_| victim == Some(pid) && pid != this) {
-            return Ok(mark_killed(slot, target));
-        }
-        if pid != this && target.is_none_or(|t| is_in(pid, t)) {
-            return Err(unsupported(
-                call,
-                &format!(
-                    "SIGKILL to a group with process {pid}, which holds a robust lock; kill it by its own id"
-                ),
-            ));
+        let pid = slot.pid.load(Ordering::Acquire);
+        match victims {
+            _ if pid == own => {}
+            Victims::One(victim) if victim != Some(pid) => {}
+            Victims::One(_) => return Ok(mark_killed(slot, call)),
+            Victims::Group(group) if !is_in(pid as i32, group) => {}
+            Victims::Group(_) => {
+                return Err(unsupported(
+                    call,
+                    &format!(
+                        "SIGKILL to a group with process {pid}, which holds a robust lock; kill it by its own id"
+                    ),
+                ));
+            }
         }
     }
-    send(task)
+    let sent = send(task)?;
+    // All that it meant may be gone by now.
+    Ok(told.map_or(sent, |told| sent.max(told)))
+}
+
+/// Whom a call means that sends a signal.
+enum Victims {
+    /// A process, by the supervisor's id; `None`: no process of the caller's namespace.
+    One(Option<u32>),
+    /// Several, as kill(2) names them: 0, -1, or a group's negative number.
+    Group(i32),
+}
+
+impl Victims {
+    fn of(call: &Call) -> Self {
+        match (i64::from(call.nr), call.int(0)) {
+            (libc::SYS_pidfd_send_signal, fd) => Self::One(ids::of_descriptor(fd)),
+            (_, target) if target > 0 => Self::One(Some(ids::of(target as u32))),
+            (_, group) => Self::Group(group),
+        }
+    }
 }
 
 /// Whether a call may send its signal to the caller.
@@ -176,17 +199,87 @@ fn is_in(pid: i32, target: i32) -> bool {
 
 /// Leaves the rest to the process: it marks its locks and ends at its next safe point, for
 /// which it is woken.
-fn mark_killed(slot: &ProcessSlot, pid: i32) -> i64 {
+fn mark_killed(slot: &ProcessSlot, call: &Call) -> i64 {
     slot.killed.store(1, Ordering::Release);
-    // A stopped process dies too. The host never blocks SIGTRAP.
-    for sig in [libc::SIGTRAP, libc::SIGCONT] {
-        // SAFETY: signals a recorded process, as the caller asked for.
-        let got =
-            unsafe { sys::syscall(libc::SYS_kill as u64, [pid as u64, sig as u64, 0, 0, 0, 0]) };
-        if got < 0 {
-            slot.killed.store(0, Ordering::Release);
-            return got as i64;
-        }
+    let woken = wake(call);
+    if woken < 0 {
+        slot.killed.store(0, Ordering::Release);
     }
-    0
+    woken
+}
+
+/// Wakes the process that a call means: one that is stopped, too.
+fn wake(call: &Call) -> i64 {
+    // The host never blocks SIGTRAP.
+    let mut sent = send_as(call, libc::SIGTRAP);
+    if sent >= 0 {
+        sent = send_as(call, libc::SIGCONT);
+    }
+    sent
+}
+
+/// Sends another signal to the process that a call means.
+fn send_as(call: &Call, sig: i32) -> i64 {
+    let nr = match i64::from(call.nr) {
+        libc::SYS_pidfd_send_signal => libc::SYS_pidfd_send_signal,
+        _ => libc::SYS_kill,
+    };
+    // SAFETY: signals a recorded process, as the caller asked for.
+    unsafe { sys::syscall(nr as u64, [call.args[0], sig as u64, 0, 0, 0, 0]) as i64 }
+}
+
+/// How long those that are in memory of their parents have to end, when their whole group is killed.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Time between two looks.
+const LOOK: Duration = Duration::from_micros(200);
+
+/// Tells those that are meant, and are in memory of their parents (vfork(2)), that they have been killed: they end at their next safe
+/// point. The result of the call, as far as they go; `None`: none is told.
+fn tell_visitors(shm: &Shm, call: &Call, victims: &Victims) -> Option<i64> {
+    let own = ids::process();
+    let all = (0..shm.processes()).filter_map(|p| PROCESSES.of(shm).get(p));
+    let pid_of = |slot: &ProcessSlot| slot.pid.load(Ordering::Acquire);
+    let others: Vec<_> = all
+        .filter(|slot| slot.visit.lasts() && pid_of(slot) != own)
+        .collect();
+    if others.is_empty() {
+        return None;
+    }
+    let victim = match *victims {
+        Victims::One(victim) => victim,
+        Victims::Group(group) => return tell_group(others, group).then_some(0),
+    };
+    let slot = others
+        .into_iter()
+        .find(|slot| Some(pid_of(slot)) == victim)?;
+    // Whoever may not kill it tells it nothing.
+    (send_as(call, 0) >= 0 && slot.visit.kill()).then(|| wake(call))
+}
+
+/// Tells those of a group, and waits until they have ended. Members of the group that shares memory end between two of their turns,
+/// without being told. Whether any are told.
+fn tell_group(visitors: Vec<&ProcessSlot>, group: i32) -> bool {
+    if ids::may_differ() {
+        // The caller has other numbers for them, or none.
+        return false;
+    }
+    let mut told: Vec<_> = visitors
+        .into_iter()
+        .filter(|slot| slot.standing.load(Ordering::Acquire) != standing::MEMBER)
+        .filter(|slot| {
+            let pid = slot.pid.load(Ordering::Acquire);
+            let wake = Call::of(libc::SYS_kill as u32, [pid.into(), 0, 0, 0, 0, 0]);
+            is_in(pid as i32, group)
+                && send_as(&wake, 0) >= 0
+                && slot.visit.kill()
+                && self::wake(&wake) >= 0
+        })
+        .collect();
+    let any = !told.is_empty();
+    let until = Instant::now() + PATIENCE;
+    while !told.is_empty() && Instant::now() < until {
+        std::thread::sleep(LOOK);
+        told.retain(|slot| slot.visit.lasts());
+    }
+    any
 }

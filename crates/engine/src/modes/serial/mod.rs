@@ -52,6 +52,7 @@ use crate::shm::{Logged, Shm};
 use crate::siginfo::SigInfo;
 use crate::tape::{Tape, TapeOut};
 use crate::task::Task;
+use crate::vforked;
 use baton::Baton;
 use flips::FLIPS;
 use sampler::Sampler;
@@ -316,7 +317,10 @@ impl Signals for Serial {
     }
 
     fn is_being_killed(&self, task: &Task) -> bool {
-        task.vforked.is_none() && !task.lodges && self.baton.is_being_killed()
+        match task.vforked {
+            Some(_) => vforked::is_killed(task),
+            None => !task.lodges && self.baton.is_being_killed(),
+        }
     }
 }
 

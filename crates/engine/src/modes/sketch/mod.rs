@@ -53,6 +53,7 @@ use crate::shm::{Logged, Shm};
 use crate::siginfo::SigInfo;
 use crate::tape::Tape;
 use crate::task::Task;
+use crate::vforked;
 use forks::Forks;
 use object::{Object, Version};
 use pauses::Pauses;
@@ -332,8 +333,8 @@ impl Signals for Sketch {
         Ok(live::has_others(task))
     }
 
-    fn is_being_killed(&self, _: &Task) -> bool {
-        false
+    fn is_being_killed(&self, task: &Task) -> bool {
+        vforked::is_killed(task)
     }
 }
 
