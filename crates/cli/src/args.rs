@@ -11,10 +11,12 @@ mod texts;
 mod traces;
 mod values;
 
+use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
+use relive_engine::Failure;
 
 pub use exploring::{EpochArgs, EpochsArgs, ExploreArgs};
 pub use flip::FlipArg;
@@ -31,6 +33,8 @@ pub use traces::{
     DumpArgs, IndexArgs, InfoArgs, KeepArgs, LsArgs, PackArgs, SplitArgs, UnpackArgs,
 };
 pub use values::Function;
+
+use crate::output;
 
 /// The whole command line.
 #[derive(Debug, Parser)]
@@ -138,9 +142,19 @@ impl Command {
     }
 }
 
-/// Reads the command line; a wrong one ends the process with status 2.
-pub fn parse() -> Command {
-    let command = Cli::parse().command;
+/// Reads the command line. A wrong one ends the process with status 2, and one that asks for help with 0.
+///
+/// # Errors
+/// The help cannot be written.
+pub fn parse() -> Result<Command, Failure> {
+    let command = match Cli::try_parse() {
+        Ok(cli) => cli.command,
+        Err(wrong) if wrong.use_stderr() => wrong.exit(),
+        Err(help) => {
+            output::written(help.print().and_then(|()| io::stdout().flush()))?;
+            std::process::exit(0);
+        }
+    };
     // The guest's words may be anything, so a mistyped option of ours would become the program.
     if let Some((name, guest)) = command.guest()
         && guest.program().as_bytes().starts_with(b"-")
@@ -155,7 +169,7 @@ pub fn parse() -> Command {
             None => cli.error(ErrorKind::UnknownArgument, text).exit(),
         }
     }
-    command
+    Ok(command)
 }
 
 #[cfg(test)]

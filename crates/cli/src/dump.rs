@@ -35,27 +35,42 @@ pub fn execute(args: &DumpArgs) -> Result<EndStatus, Failure> {
             "the recording has no such process or thread: relive info lists them",
         ));
     }
-    let printed = output::print(|out| ids.iter().try_for_each(|id| tape(out, &trace, *id, args)));
+    let mut events = 0;
+    let printed = output::print(|out| {
+        ids.iter().try_for_each(|id| {
+            events += tape(out, &trace, *id, args)?;
+            Ok(())
+        })
+    });
     if traces::is_cut_off(&trace) {
         output::complain(
             "the recording was cut off before its end: these are the events that are there",
         );
     }
-    printed
+    let is_part = args.from > 0 || args.to.is_some();
+    match printed {
+        Ok(_) if events == 0 && is_part => Err(Failure::setup(
+            "there are no events from --from to --to: relive info tells how many there are",
+        )),
+        printed => printed,
+    }
 }
 
-fn tape(out: &mut dyn Write, trace: &Trace, id: TapeId, args: &DumpArgs) -> Result<(), Stop> {
+/// Prints the requested events of a tape. How many there were.
+fn tape(out: &mut dyn Write, trace: &Trace, id: TapeId, args: &DumpArgs) -> Result<u64, Stop> {
     let mut tape = trace.tape(id)?;
+    let mut printed = 0;
     loop {
         let index = tape.position();
         if args.to.is_some_and(|to| index > to) {
-            return Ok(());
+            return Ok(printed);
         }
         let Some(event) = tape.next()? else {
-            return Ok(());
+            return Ok(printed);
         };
         if index >= args.from {
             with_input(trace, event, |event| one(out, id, index, event, args.json))?;
+            printed += 1;
         }
     }
 }

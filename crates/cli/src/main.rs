@@ -73,7 +73,7 @@ pub extern "C" fn main() -> i32 {
         boot::host_main(fd);
     }
     failure::report_panics();
-    match execute(&args::parse()) {
+    match args::parse().and_then(|command| execute(&command)) {
         Ok(status) => end_as(status),
         // As any filter, and silently. A caller that has SIGPIPE ignored gets the message.
         Err(failure) if failure.class() == FailureClass::Closed && !ignores_sigpipe() => {

@@ -63,13 +63,20 @@ pub fn print(write: impl FnOnce(&mut dyn Write) -> Result<(), Stop>) -> Result<E
     let written = write(&mut Plain(&mut out));
     match (written, out.flush()) {
         (Err(Stop::Failure(failure)), _) => Err(failure),
-        (Err(Stop::Output(error)), _) | (Ok(()), Err(error))
-            if error.kind() != io::ErrorKind::BrokenPipe =>
-        {
-            Err(Failure::setup(format!(
-                "standard output cannot be written: {error}"
-            )))
-        }
+        (Err(Stop::Output(error)), _) => self::written(Err(error)),
+        (Ok(()), flushed) => self::written(flushed),
+    }
+}
+
+/// What became of a page on standard output.
+///
+/// # Errors
+/// Of standard output other than a closed pipe.
+pub fn written(written: io::Result<()>) -> Result<EndStatus, Failure> {
+    match written {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::setup(format!(
+            "standard output cannot be written: {error}"
+        ))),
         _ => Ok(EndStatus::Code(0)),
     }
 }

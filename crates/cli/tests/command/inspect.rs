@@ -199,6 +199,9 @@ fn dump_filters_by_process_thread_and_index() {
     sandbox
         .relive(&["dump", "--process", "7"])
         .refused("relive info");
+    sandbox
+        .relive(&["dump", "--from", "5", "--to", "3"])
+        .refused("no events from --from to --to");
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Wrong command lines: status 2 and the reason.
 
+use std::process::Stdio;
+
 use crate::sandbox::{Sandbox, finish};
 
 #[test]
@@ -51,6 +53,17 @@ fn help_and_version() {
             .stdout
             .starts_with("relive ")
     );
+}
+
+#[test]
+fn help_that_cannot_be_written_is_no_success() {
+    let sandbox = Sandbox::new();
+    for words in [&["--help"][..], &["dump", "-h"], &["--version"]] {
+        let full = std::fs::File::create("/dev/full").unwrap();
+        let mut child = sandbox.command(words);
+        let status = child.stdout(full).stderr(Stdio::null()).status().unwrap();
+        assert_eq!(status.code(), Some(125), "{words:?}");
+    }
 }
 
 #[test]
