@@ -26,6 +26,8 @@ pub struct Log {
     pub keeps_baton: bool,
     /// Room for references into the store of input.
     pub refs: Vec<InputRef>,
+    /// Those of the ranges that hold zeros, and are not to be looked at.
+    zeros: Vec<(u64, u64)>,
     /// Parts of the ranges that the guest cannot read hold the file's bytes, or zeros behind its end.
     padded: bool,
     bytes: Vec<u8>,
@@ -38,6 +40,7 @@ impl Log {
     /// Forgets the last call.
     pub fn clear(&mut self) {
         self.spans.clear();
+        self.zeros.clear();
         self.extra.clear();
         (self.switched, self.order, self.stream) = (false, None, 0);
         (self.padded, self.keeps_baton) = (false, false);
@@ -55,6 +58,13 @@ impl Log {
     pub fn changed(&mut self, addr: u64, len: u64) {
         self.wrote(addr, len);
         self.padded = true;
+    }
+
+    /// Notes that `len` bytes at `addr` have become zeros with the file behind them. Nobody looks at them: a file in memory would get its
+    /// pages back (tmpfs(5)).
+    pub fn zeroed(&mut self, addr: u64, len: u64) {
+        self.changed(addr, len);
+        self.zeros.push((addr, len));
     }
 
     /// The number of bytes that the call brought.
@@ -128,6 +138,10 @@ impl Log {
         let end = start + len as usize;
         if bytes.len() < end {
             bytes.resize(end, 0);
+        }
+        if self.zeros.contains(&(addr, len)) {
+            bytes[start..end].fill(0);
+            return Ok(end);
         }
         let Err(copy::BadAddress(bad)) = copy::read(GuestAddr(addr), &mut bytes[start..end]) else {
             return Ok(end);

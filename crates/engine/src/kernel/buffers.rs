@@ -42,6 +42,13 @@ enum Rule {
     Word(u64, u64),
 }
 
+impl Piece {
+    /// Whether it is written back as a whole.
+    fn is_fixed(&self) -> bool {
+        matches!(self.rule, Rule::All | Rule::Table(Len::Fixed(_), _))
+    }
+}
+
 /// The buffers of one call.
 pub struct Buffers {
     /// Most calls have one or two, and are made without an allocation.

@@ -31,6 +31,9 @@ pub fn generic(task: &mut Task, call: &Call) -> Result<i64> {
             false => refuse(call, errno),
         });
     }
+    if own::polls_too_many(call) {
+        return Ok(-i64::from(libc::EINVAL));
+    }
     let stream = stream_output::stream_of(task, call);
     if stream != 0 && spliced_output::moves(call) {
         return stream_output::make_spliced(task, call, stream);

@@ -15,6 +15,7 @@ use self::names::names;
 pub(super) use self::names::{is_hidden, listing, may_name, of_pidfd};
 use super::fds;
 use crate::call::Call;
+use crate::descriptor_limit::limit;
 use crate::task::Task;
 
 /// A number that is never open.
@@ -275,6 +276,17 @@ pub(super) fn polled(task: &Task, call: &Call) -> bool {
                     .any(|&[a, b, c, d, ..]| is_own(task, i32::from_le_bytes([a, b, c, d])))
         })
     })
+}
+
+/// Whether poll(2) gets more entries than descriptors may be open: the kernel refuses that before it looks at any.
+pub(super) fn polls_too_many(call: &Call) -> bool {
+    /// With so many it is left to the kernel.
+    const FEW: u64 = 1024;
+    let count = u64::from(call.args[1] as u32);
+    let polls = |places: &DescriptorArguments| places.polled != 0;
+    count > FEW
+        && PLACES.get(call.nr as usize).is_some_and(polls)
+        && limit().is_some_and(|(soft, _)| count > soft)
 }
 
 /// Replaces the host's descriptors in a copy of poll(2)'s entries. Returns the replaced bytes with their

@@ -109,9 +109,9 @@ impl ExactTape {
         Ok(())
     }
 
-    /// Another host process writes it from now on.
-    pub fn is_forked(&mut self) {
-        self.out.change_hands();
+    /// This host process writes it from now on, by the supervisor's id.
+    pub fn is_of(&self, pid: u32) {
+        self.out.is_of(pid);
     }
 
     /// No event follows.

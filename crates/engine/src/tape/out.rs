@@ -263,9 +263,9 @@ impl TapeOut {
         }
     }
 
-    /// The calling process writes it from now on.
-    pub fn change_hands(&self) {
-        self.shm.ring(self.ring).pid.store(ids::process(), Relaxed);
+    /// This process writes it from now on, by the supervisor's id.
+    pub fn is_of(&self, pid: u32) {
+        self.shm.ring(self.ring).pid.store(pid, Relaxed);
     }
 
     /// Says that no event will follow.

@@ -27,7 +27,7 @@ rows! {
     50 listen(Fd, Int);
     51 getsockname(Fd, name(2), LENGTH);
     52 getpeername(Fd, name(2), LENGTH);
-    53 socketpair(Int, Int, Int, output_of(8)) => fds(CreatesPair(3));
+    53 socketpair(Int, Int, Int, always(output_of(8))) => fds(CreatesPair(3));
     54 setsockopt(Fd, Int, Int, input(arg(4)), Int) => sub(SubTable::Sockopt);
     55 getsockopt(Fd, Int, Int, name(4), always(LENGTH)) => sub(SubTable::Sockopt),
         note("too little room for SO_PEERGROUPS is answered with the room it needs");

@@ -13,7 +13,7 @@ rows! {
     159 adjtimex(inout_of(structs::TIMEX));
     164 settimeofday(input_of(structs::TIMEVAL), input_of(structs::TIMEZONE));
     201 time(output_of(structs::LONG));
-    222 timer_create(Int, input_of(structs::SIGEVENT), output_of(structs::INT));
+    222 timer_create(Int, input_of(structs::SIGEVENT), always(output_of(structs::INT)));
     223 timer_settime(Int, Flags, input_of(structs::ITIMERSPEC), output_of(structs::ITIMERSPEC));
     224 timer_gettime(Int, output_of(structs::ITIMERSPEC));
     225 timer_getoverrun(Int);

@@ -52,9 +52,14 @@ impl Buffers {
         };
         let has_list = row.args.iter().any(|arg| matches!(arg, Arg::Iovec { .. }));
         self.make_room(has_list);
-        for p in self.pieces.iter().filter(|p| p.dir != Dir::Out) {
+        for p in &self.pieces {
+            let is_read = p.dir != Dir::Out;
+            // All of such a one goes back, and the kernel may leave a part of it alone, or all.
+            if !is_read && !p.is_fixed() {
+                continue;
+            }
             let bytes = &mut self.arena[p.host..p.host + p.cap as usize];
-            if copy::read(GuestAddr(p.guest), bytes).is_err() {
+            if copy::read(GuestAddr(p.guest), bytes).is_err() && is_read {
                 self.overflow = true;
                 return args;
             }

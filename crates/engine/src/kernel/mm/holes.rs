@@ -9,12 +9,29 @@ use crate::kernel::generic::generic;
 use crate::space::pages;
 use crate::task::Task;
 
-/// mincore(2).
+/// mincore(2): in front of a hole the kernel has told of the pages that there are.
 pub fn mincore(task: &mut Task, call: &Call) -> Result<i64> {
-    match has_hole(task, call) {
-        true => Ok(-i64::from(libc::ENOMEM)),
-        false => generic(task, call),
+    if !has_hole(task, call) {
+        return generic(task, call);
     }
+    let start = call.args[0];
+    let mut there = start;
+    for region in task.machine().memory().space.overlapping(start, u64::MAX) {
+        if region.start > there {
+            break;
+        }
+        there = region.end;
+    }
+    let mut first = *call;
+    first.args[1] = there - start;
+    let result = match there > start {
+        true => generic(task, &first)?,
+        false => 0,
+    };
+    Ok(match result {
+        0 => -i64::from(libc::ENOMEM),
+        errno => errno,
+    })
 }
 
 /// msync(2): the same, but the mapped parts are written to their files first.

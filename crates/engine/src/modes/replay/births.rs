@@ -62,7 +62,7 @@ pub fn fork(task: &mut Task, args: &CloneArgs, answer: &Answer) -> Result<Reply>
     }
     let index = answer.child_index();
     let parent = task.id();
-    if !fork_replay(task.machine(), index, answer.result as u32)? {
+    if fork_replay(task.machine(), index, answer.result as u32)? != ForkSide::Child {
         return Ok(Reply::Value(answer.result));
     }
     inherit::forked(task, args, index, answer.result as u32)?;
@@ -129,29 +129,39 @@ pub fn becomes_nothing(task: &mut Task) -> Result<Option<u64>> {
     }
 }
 
-/// Forks the replay at the birth of process `child`, recorded as `pid`. `true` in the child. A
+/// The sides of a fork of the replay.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ForkSide {
+    Child,
+    /// With the host's id of the child; `None`: a replay of one process alone has none.
+    Parent(Option<u32>),
+}
+
+/// Forks the replay at the birth of process `child`, recorded as `pid`. A
 /// replay of one process alone does not fork: it goes on as that process or as its parent.
 ///
 /// # Errors
 /// The kernel's refusal.
-pub fn fork_replay(machine: &'static Machine, child: u32, pid: u32) -> Result<bool> {
-    if let Some(follows) = with(|s| s.follow.as_ref().map(|f| f.contains(&child))) {
-        return Ok(follows);
+pub fn fork_replay(machine: &'static Machine, child: u32, pid: u32) -> Result<ForkSide> {
+    match with(|s| s.follow.as_ref().map(|f| f.contains(&child))) {
+        Some(true) => return Ok(ForkSide::Child),
+        Some(false) => return Ok(ForkSide::Parent(None)),
+        None => {}
     }
     other_writers::forks(machine)?;
     reap_children()?;
-    if fork_host(machine)? {
-        return Ok(true);
+    let side = fork_host(machine)?;
+    if side != ForkSide::Child {
+        with(|s| s.children.insert(pid, child));
     }
-    with(|s| s.children.insert(pid, child));
-    Ok(false)
+    Ok(side)
 }
 
-/// Forks this host process for a further process of the replay. `true` in the child.
+/// Forks this host process for a further process of the replay.
 ///
 /// # Errors
 /// The kernel's refusal.
-pub fn fork_host(machine: &'static Machine) -> Result<bool> {
+pub fn fork_host(machine: &'static Machine) -> Result<ForkSide> {
     let shm = machine
         .shm
         .as_ref()
@@ -168,13 +178,14 @@ pub fn fork_host(machine: &'static Machine) -> Result<bool> {
             std::io::Error::last_os_error()
         )));
     }
-    if host == 0 {
-        super::checksum::is_forked();
-        with(|s| s.children.clear());
-        shm.register(std::process::id());
-        crate::stats::begin(crate::machine::count_translations);
+    if host > 0 {
+        return Ok(ForkSide::Parent(Some(host as u32)));
     }
-    Ok(host == 0)
+    super::checksum::is_forked();
+    with(|s| s.children.clear());
+    shm.register(std::process::id());
+    crate::stats::begin(crate::machine::count_translations);
+    Ok(ForkSide::Child)
 }
 
 /// Reaps ended children of this host process: their results are on the tapes, but the resources

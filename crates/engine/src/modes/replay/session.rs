@@ -8,6 +8,7 @@ use relive_host::signal::die_of;
 use relive_host::{enter, sys};
 use relive_trace::{Ending, FileId, Image, Kind, TapeId, TapeReader};
 
+use super::births::{ForkSide, fork_replay, resume_parent};
 use super::concurrency;
 use super::epoch_check;
 use super::hook_state::with;
@@ -24,7 +25,7 @@ use crate::machine::Machine;
 use crate::process::Process;
 use crate::tape::Tape;
 use crate::task::Task;
-use crate::{image, translations};
+use crate::{ids, image, translations};
 
 /// The threads of the process and their order.
 pub struct Session {
@@ -144,7 +145,7 @@ impl Session {
                 }
                 None => Some(self.nobody_follows(task, code)?),
             },
-            Flow::ProcessEnd(_) if super::births::resume_parent(task, true)? => None,
+            Flow::ProcessEnd(_) if resume_parent(task, true)? => None,
             Flow::ProcessEnd(End::Code(code)) => Some(Ended::Code(code)),
             Flow::ProcessEnd(End::Signal(sig)) => Some(Ended::Signal(sig)),
             Flow::Exec(image) => {
@@ -257,8 +258,14 @@ impl Session {
             task.ctx.ops += 1;
             let known = task.vforked.as_ref().and_then(|p| p.answer.as_ref());
             let pid = known.map_or(task.process.pid, |(_, answer)| answer.result as u32);
-            if !super::births::fork_replay(task.machine(), task.process.index, pid)? {
-                super::births::resume_parent(task, false)?;
+            if let ForkSide::Parent(host) = fork_replay(task.machine(), task.process.index, pid)? {
+                if let (Some(host), Tape::In(tape)) = (host, &task.tape)
+                    && let Some(exact) = &tape.exact
+                {
+                    // The child may come to say so when this process has ended.
+                    exact.is_of(host);
+                }
+                resume_parent(task, false)?;
                 return Ok(());
             }
             task.vforked = None;
@@ -266,10 +273,10 @@ impl Session {
             if self.linear.is_some() {
                 self.linear = Linear::of(task.machine(), task.process.index)?;
             }
-            if let Tape::In(tape) = &mut task.tape
-                && let Some(exact) = &mut tape.exact
+            if let Tape::In(tape) = &task.tape
+                && let Some(exact) = &tape.exact
             {
-                exact.is_forked();
+                exact.is_of(ids::process());
             }
         }
         if let Some(linear) = &mut self.linear {

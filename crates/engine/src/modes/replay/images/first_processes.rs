@@ -7,7 +7,7 @@ use relive_trace::{ImageReader, ImageSet, Trace};
 use super::restore;
 use crate::failure::{Failure, Result};
 use crate::machine::Machine;
-use crate::modes::replay::births::fork_host;
+use crate::modes::replay::births::{ForkSide, fork_host};
 use crate::modes::replay::concurrency;
 use crate::modes::replay::guided::track::Track;
 use crate::modes::replay::hook_state;
@@ -92,7 +92,7 @@ pub fn begin(machine: &'static Machine, mut images: Vec<ProcessImage>) -> Result
     let all = images.len() as u32;
     let own = loop {
         let last = images.pop().ok_or_else(none)?;
-        if images.is_empty() || fork_host(machine)? {
+        if images.is_empty() || fork_host(machine)? == ForkSide::Child {
             break last;
         }
     };

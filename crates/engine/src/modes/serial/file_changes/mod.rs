@@ -268,18 +268,46 @@ impl<'a> ChangingCall<'a> {
         if self.others {
             self.serial.baton.tell(FileRange { file, start, end });
         }
-        let mut memory = task.machine().memory();
-        let views = memory.space.shared_views(file, start, end - start);
-        let views: Vec<(u64, u64)> = views.collect();
-        for &(start, end) in &views {
-            memory.code_changed(start, end)?;
-        }
-        drop(memory);
-        for (start, end) in views {
-            task.log.changed(start, end - start);
+        let (zeros, rest) = (changed.zeros.0, changed.zeros.1);
+        for (from, to, is_zero) in [
+            (start, zeros, false),
+            (zeros, rest, true),
+            (rest, end, false),
+        ] {
+            note_views(
+                task,
+                FileRange {
+                    file,
+                    start: from,
+                    end: to,
+                },
+                is_zero,
+            )?;
         }
         Ok(())
     }
+}
+
+/// Notes that memory has changed with this part of the file behind it, to zeros or to anything.
+fn note_views(task: &mut Task, part: FileRange, is_zero: bool) -> Result<()> {
+    if part.start >= part.end {
+        return Ok(());
+    }
+    let mut memory = task.machine().memory();
+    let length = part.end - part.start;
+    let views = memory.space.shared_views(part.file, part.start, length);
+    let views: Vec<(u64, u64)> = views.collect();
+    for &(start, end) in &views {
+        memory.code_changed(start, end)?;
+    }
+    drop(memory);
+    for (start, end) in views {
+        match is_zero {
+            true => task.log.zeroed(start, end - start),
+            false => task.log.changed(start, end - start),
+        }
+    }
+    Ok(())
 }
 
 /// Cuts the file that the call names, even if another one has that name by now. `None`: there is

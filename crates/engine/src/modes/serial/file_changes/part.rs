@@ -76,6 +76,8 @@ fn appends(call: &Call, at: At, fd: i32) -> bool {
 pub struct Changed {
     /// The part that has changed: where it starts and ends.
     pub part: (u64, u64),
+    /// A part of that which holds zeros now.
+    pub zeros: (u64, u64),
     /// The file has become smaller.
     pub cut: bool,
 }
@@ -121,23 +123,34 @@ pub fn changed(
         },
         ChangedPart::Everything => (0, most),
     };
+    let zeros = match target.part {
+        ChangedPart::Allocated(mode) if result == 0 => wiped(call, mode),
+        _ => None,
+    };
+    let (from, to) = zeros.unwrap_or_default();
     (part.0 < part.1).then_some(Changed {
         part,
+        zeros: (from.clamp(part.0, part.1), to.clamp(part.0, part.1)),
         cut: after < before.size,
     })
 }
 
 /// The part that fallocate(2) changes within the file, even if it fails on the way.
 fn allocated(call: &Call, mode: u8, end: u64) -> Option<(u64, u64)> {
+    const MOVES: i32 = libc::FALLOC_FL_COLLAPSE_RANGE | libc::FALLOC_FL_INSERT_RANGE;
+    if call.arg(mode) as i32 & MOVES != 0 {
+        return Some((call.arg(mode + 1), end));
+    }
+    wiped(call, mode).map(|(from, to)| (from, up(to).min(end)))
+}
+
+/// The part that fallocate(2) fills with zeros.
+fn wiped(call: &Call, mode: u8) -> Option<(u64, u64)> {
     const ZEROES: i32 = 0x80;
     const WIPES: i32 = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_ZERO_RANGE | ZEROES;
-    const MOVES: i32 = libc::FALLOC_FL_COLLAPSE_RANGE | libc::FALLOC_FL_INSERT_RANGE;
     let (start, len) = (call.arg(mode + 1), call.arg(mode + 2));
-    match call.arg(mode) as i32 {
-        mode if mode & MOVES != 0 => Some((start, end)),
-        mode if mode & WIPES != 0 => Some((start, up(start.saturating_add(len)).min(end))),
-        _ => None,
-    }
+    let wipes = call.arg(mode) as i32 & WIPES != 0;
+    wipes.then(|| (start, start.saturating_add(len)))
 }
 
 /// The size of the file that a call changes; of a file to be opened, after or (`result` is
