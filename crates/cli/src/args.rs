@@ -21,7 +21,7 @@ use relive_engine::Failure;
 pub use exploring::{EpochArgs, EpochsArgs, ExploreArgs};
 pub use flip::FlipArg;
 use guest::Guest;
-pub use recording::{AttemptArgs, HuntArgs, RecordArgs, RecordMode, RunArgs};
+pub use recording::{AttemptArgs, HuntArgs, HuntMode, RecordArgs, RecordMode, RunArgs};
 pub use replaying::{
     BacktraceArgs, CallsArgs, DapArgs, DebugArgs, LastWriteArgs, RacesArgs, ReplayArgs, TravelArgs,
     VerifyArgs,

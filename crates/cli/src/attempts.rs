@@ -11,7 +11,7 @@ use relive_sched::{Flip, Seed};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::args::{FlipArg, RecordMode};
+use crate::args::{FlipArg, HuntMode};
 use crate::attempt::Outcome;
 use crate::interrupt;
 use crate::place::Place;
@@ -29,7 +29,7 @@ pub struct AttemptStart<'a> {
     /// Where it runs, if not here.
     pub surroundings: Option<&'a Surroundings>,
     /// How its threads run.
-    pub mode: RecordMode,
+    pub mode: HuntMode,
     /// A run that takes longer is ended; 0: none is.
     pub timeout: Duration,
     /// Count, for `--stats`.
@@ -68,7 +68,7 @@ pub fn attempt(
         ..
     } = *start;
     let mut words: Vec<OsString> = vec!["attempt".into(), "--trace".into(), place.path().into()];
-    words.extend((mode == RecordMode::Sketch).then(|| "--mode=sketch".into()));
+    words.extend((mode == HuntMode::Sketch).then(|| "--mode=sketch".into()));
     words.extend(seed.map(|seed| format!("--seed={seed}").into()));
     words.extend(
         (!timeout.is_zero()).then(|| format!("--timeout-ms={}", timeout.as_millis().max(1)).into()),

@@ -17,7 +17,7 @@ use relive_sched::Seed;
 
 use self::exchange::{Announced, Exchange};
 use self::found::{FoundRun, show_announced};
-use crate::args::{HuntArgs, RecordMode};
+use crate::args::{HuntArgs, HuntMode};
 use crate::attempts::{AttemptStart, attempt};
 use crate::place::Place;
 use crate::record::random_seed;
@@ -69,11 +69,6 @@ enum End {
 /// # Errors
 /// Any failure of Relive.
 pub fn execute(args: &HuntArgs) -> Result<EndStatus, Failure> {
-    if !matches!(args.mode, RecordMode::Serial | RecordMode::Sketch) {
-        return Err(Failure::unsupported(
-            "a hunt whose recordings are exact, of threads at the same time: hunt with --mode sketch, or without --mode",
-        ));
-    }
     supervisor::find_program(args.guest.program(), args.guest.args())?;
     let shard = match args.results {
         Some(_) => Shard::find(args.shard)?,
@@ -176,7 +171,7 @@ impl Hunt<'_> {
     /// Makes a run; returns the end of the hunt, if it is that.
     fn run(&self, run: u32) -> Result<Option<End>, Failure> {
         // A fair schedule first: a program that always fails needs no unlikely one.
-        let in_turns = self.args.mode == RecordMode::Serial;
+        let in_turns = self.args.mode == HuntMode::Serial;
         let seed = (run > 1).then(|| self.seed.nth(run));
         let place = Place::numbered(self.args.guest.program())?;
         let sites: Vec<u64> = self.gathered().sites.iter().copied().collect();

@@ -59,6 +59,7 @@ mod proc_stat;
 mod process;
 mod ptrace;
 mod readings;
+mod received;
 mod registry;
 mod remarks;
 mod resource_limits;

@@ -12,6 +12,7 @@ use crate::modes::serial::flips::FLIPS;
 use crate::modes::serial::sites::SITES;
 use crate::ordered_sites::SITES as ORDERED_SITES;
 use crate::ptrace::slots::SLOTS;
+use crate::received::RECEIVED;
 use crate::sharing::changes::CHANGES;
 use crate::sharing::group::GROUP;
 use crate::sharing::objects::SHARED_FILES;
@@ -25,7 +26,7 @@ pub fn place() {
     /// Whether that has happened. Process-wide: the places are those of the executable, the same in all
     /// processes of a tree.
     static DONE: Once = Once::new();
-    let all: [&'static dyn Declared; 20] = [
+    let all: [&'static dyn Declared; 21] = [
         &CONCURRENCY,
         &TOLD,
         &remarks::REMARKS,
@@ -46,6 +47,7 @@ pub fn place() {
         &SLOTS,
         &ORDERED_SITES,
         &CHECKPOINTS,
+        &RECEIVED,
     ];
     DONE.call_once(|| shm::place(&all));
 }

@@ -11,6 +11,7 @@ pub mod call_out;
 pub mod context;
 pub mod copy;
 pub mod cpu;
+pub mod ending_signal;
 pub mod enter;
 pub mod layout;
 pub mod order;

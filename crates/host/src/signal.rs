@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::call_out::is_call_out;
 use crate::context::{Context, EXIT_FAULT, LANES, SIGNAL_SLOTS, off};
+use crate::ending_signal;
 use crate::{copy, enter, layout, order, reading, sys};
 
 /// The signals that a fault of the guest raises: never blocked in the host.
@@ -333,6 +334,7 @@ unsafe extern "C" fn handler(
     if calls_out {
         ctx.wanted = 1;
     } else {
+        ending_signal::note(sig, info);
         note(info, ctx);
         // SAFETY: uc_sigmask's first word is the kernel's mask, restored by sigreturn.
         unsafe {

@@ -39,6 +39,25 @@ impl RecordMode {
     }
 }
 
+/// How threads run in the runs of a hunt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum HuntMode {
+    /// One at a time, in turns that are varied: every replay is exact
+    Serial,
+    /// On all cores, with pauses; a replay finds what was not logged
+    Sketch,
+}
+
+impl HuntMode {
+    /// The recorder of its runs.
+    pub fn recorder(self) -> Recorder {
+        match self {
+            Self::Serial => Recorder::Serial,
+            Self::Sketch => Recorder::Sketch,
+        }
+    }
+}
+
 // Arguments of `record`.
 #[derive(Debug, Args)]
 pub struct RecordArgs {
@@ -96,8 +115,8 @@ pub struct HuntArgs {
     #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
     pub jobs: u32,
     /// How threads run: in turns that are varied from run to run, or on all cores, with pauses
-    #[arg(long, value_name = "MODE", value_enum, default_value_t = RecordMode::Serial)]
-    pub mode: RecordMode,
+    #[arg(long, value_name = "MODE", value_enum, default_value_t = HuntMode::Serial)]
+    pub mode: HuntMode,
     /// The hunt's seed, from which the seeds of all its runs follow; random if it is not given
     #[arg(long, value_name = "SEED")]
     pub seed: Option<Seed>,
@@ -136,8 +155,8 @@ pub struct RunArgs {
 pub struct AttemptArgs {
     #[arg(long)]
     pub trace: PathBuf,
-    #[arg(long, value_enum, default_value_t = RecordMode::Serial)]
-    pub mode: RecordMode,
+    #[arg(long, value_enum, default_value_t = HuntMode::Serial)]
+    pub mode: HuntMode,
     #[arg(long)]
     pub seed: Option<Seed>,
     #[arg(long)]

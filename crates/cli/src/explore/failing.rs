@@ -19,7 +19,7 @@ use serde_json::json;
 
 use super::orders::FoundOrders;
 use super::plan::{Attempt, Plan};
-use crate::args::{ExploreArgs, RecordMode};
+use crate::args::{ExploreArgs, HuntMode};
 use crate::attempts::{AttemptStart, Surroundings, attempt};
 use crate::hunt::found::FoundRun;
 use crate::place::Place;
@@ -167,7 +167,7 @@ impl Neighbours<'_> {
             program: &self.command[0],
             args: &self.command[1..],
             surroundings: Some(&self.surroundings),
-            mode: RecordMode::Serial,
+            mode: HuntMode::Serial,
             timeout: self.args.timeout,
             count: false,
             seed: Some(self.seed.nth(n)),

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Stdio;
+use std::time::Duration;
 
 use crate::sandbox::{Outcome, Sandbox, text, wait};
 
@@ -48,6 +50,62 @@ fn a_death_by_signal_passes_through() {
         assert_eq!(sandbox.relive(&["replay"]).signal(), Some(number), "{name}");
         assert_eq!(sandbox.relive(&["verify"]).code(), Some(0), "{name}");
     }
+}
+
+/// It is the program's own already: the recorder does not pass it on once more.
+#[test]
+fn a_signal_to_the_whole_group_comes_once() {
+    let sandbox = Sandbox::new();
+    let script = "trap 'echo got' TERM HUP; echo ready; read word; read word; exit 3";
+    for mode in ["serial", "sketch", "uniparallel"] {
+        for signal in [libc::SIGTERM, libc::SIGHUP] {
+            let words = ["record", "--mode", mode, "-o", "trace", "sh", "-c", script];
+            let mut command = sandbox.command(&words);
+            command.process_group(0).stdin(Stdio::piped());
+            let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+            let mut input = child.stdin.take().unwrap();
+            let mut output = BufReader::new(child.stdout.take().unwrap());
+            let mut line = String::new();
+            output.read_line(&mut line).unwrap();
+            // SAFETY: signals a group that is this test's own.
+            assert_eq!(unsafe { libc::kill(-(child.id() as i32), signal) }, 0);
+            output.read_line(&mut line).unwrap();
+            // A second one would come within this time.
+            std::thread::sleep(Duration::from_millis(200));
+            input.write_all(b"one\ntwo\n").unwrap();
+            output.read_to_string(&mut line).unwrap();
+            assert_eq!(wait(&mut child).code(), Some(3), "{mode} {signal}: {line}");
+            assert_eq!(line, "ready\ngot\n", "{mode} {signal}");
+            let replayed = sandbox.relive(&["replay", "trace"]);
+            assert_eq!(
+                (replayed.code(), &replayed.stdout[..]),
+                (Some(3), &line[..])
+            );
+            std::fs::remove_dir_all(sandbox.path("trace")).unwrap();
+        }
+    }
+}
+
+/// One that the recorder alone got.
+#[test]
+fn a_signal_to_the_recorder_is_passed_on() {
+    let sandbox = Sandbox::new();
+    let script = "trap 'echo got; exit 3' TERM; echo ready; while read word; do :; done";
+    let words = ["record", "sh", "-c", script];
+    let mut command = sandbox.command(&words);
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    output.read_line(&mut line).unwrap();
+    // SAFETY: signals a process of this test's own.
+    assert_eq!(unsafe { libc::kill(child.id() as i32, libc::SIGTERM) }, 0);
+    output.read_to_string(&mut line).unwrap();
+    assert_eq!(wait(&mut child).code(), Some(3), "{line}");
+    assert_eq!(line, "ready\ngot\n");
 }
 
 /// The child is another thread's, and sleeps there, or is about to become another program.

@@ -24,6 +24,7 @@ use crate::machine::{Machine, count_translations, install, machine};
 use crate::memory::Memory;
 use crate::mode::Name;
 use crate::modes::{self, serial};
+use crate::received::RECEIVED;
 use crate::registry::Registry;
 use crate::shm::{Shm, share, shared};
 use crate::start_data::{self, Boot, Continuation, Lifted};
@@ -90,6 +91,9 @@ fn begin(boot: Boot, lifted: Lifted) -> Result<Infallible> {
         (None, Some(shm)) if boot.mode.records() => shm.new_process(),
         _ => 0,
     };
+    if let (0, true, Some(shm)) = (process, boot.mode.records(), shared()) {
+        RECEIVED.of(shm).begin();
+    }
     let slot = go_on.map_or(0, |c| c.task.index);
     let start = serial::Start {
         process,

@@ -186,7 +186,7 @@ impl Drain {
                 break;
             }
             if status.is_none() {
-                self.asked_to_end |= pass_on(root);
+                self.asked_to_end |= pass_on(&self.shm, root);
                 self.index.iter_mut().for_each(LiveIndex::tick);
             }
             if let Err(failure) = self.find_epochs() {

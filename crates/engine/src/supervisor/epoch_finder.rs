@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::children::{dies_with_parent, leaves_keyboard};
+use super::children::{dies_with_parent, leaves_group_signals};
 use crate::failure::{Failure, Result};
 
 /// How the epochs of a recording are found while it runs, or those of what a flight recording keeps.
@@ -94,7 +94,7 @@ impl EpochFinder {
         let mut command = (plan.finder)(trace, plan.jobs);
         command.stdin(OwnedFd::from(other)).stdout(Stdio::null());
         dies_with_parent(&mut command);
-        leaves_keyboard(&mut command);
+        leaves_group_signals(&mut command);
         Ok(Self {
             child: command.spawn().map_err(cannot)?,
             stream,

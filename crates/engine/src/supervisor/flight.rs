@@ -318,8 +318,6 @@ impl Flight {
     /// Lets all copies go. What was kept, and why the last one was not.
     pub fn close(self) -> (Vec<KeptFlight>, Option<Failure>) {
         self.end(self.store.tree.copies().map(|copy| copy.place));
-        // Nobody needs it any more.
-        let _ = std::fs::remove_dir_all(&self.store.work);
         (self.kept, self.failure)
     }
 }

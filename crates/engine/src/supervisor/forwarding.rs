@@ -1,10 +1,12 @@
 //! Signals that a supervisor gets: those meant for the program are passed on to it, and the end of
 //! a child ends the supervisor's sleep. The handlers only move atomic words.
 
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
+use relive_host::ending_signal::{ENDINGS, EndingSignal};
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::received::RECEIVED;
 use crate::shm::Shm;
 
 /// The keyboard's signals go to the whole group: the program decides on them.
@@ -14,12 +16,14 @@ pub fn ignore_keyboard() {
     }
 }
 
-/// A signal that was sent to the recorder and is meant for the program.
+/// A signal that was sent to the recorder and is meant for the program ([`EndingSignal`]).
 /// Process-wide: a signal handler sets it.
-static TO_FORWARD: AtomicI32 = AtomicI32::new(0);
+static TO_FORWARD: AtomicU64 = AtomicU64::new(0);
 
-extern "C" fn note_forward(sig: i32) {
-    TO_FORWARD.store(sig, Ordering::Release);
+extern "C" fn note_forward(_: i32, info: *const [u8; 128], _: *mut libc::c_void) {
+    // SAFETY: the kernel passes a siginfo.
+    let signal = EndingSignal::now(unsafe { &*info });
+    TO_FORWARD.store(signal.pack(), Ordering::Release);
 }
 
 /// The word that the recorder sleeps on. Process-wide: the handler of SIGCHLD uses it.
@@ -44,10 +48,14 @@ pub fn wake_at_child_end(shm: &Shm) {
 
 /// Signals that would end the recorder are passed on to the program, which decides on them.
 pub fn forward_endings() {
-    for sig in [libc::SIGTERM, libc::SIGHUP] {
+    for sig in ENDINGS {
         if !relive_host::signal::is_ignored(sig) {
+            // SAFETY: plain numbers, for which all zeros are a value.
+            let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+            action.sa_sigaction = note_forward as *const () as libc::sighandler_t;
+            action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
             // SAFETY: the handler only stores to an atomic.
-            unsafe { libc::signal(sig, note_forward as *const () as libc::sighandler_t) };
+            unsafe { libc::sigaction(sig, &raw const action, std::ptr::null_mut()) };
         }
     }
 }
@@ -71,14 +79,34 @@ pub fn asks_to_keep() -> bool {
     KEEP.swap(false, Ordering::AcqRel)
 }
 
+/// How long the program's first process has to show that it got a signal itself, in milliseconds.
+const PATIENCE: u64 = 50;
+
 /// Sends the last signal that the supervisor got to the program's first process, which has not
-/// been waited for. Whether there was one.
-pub fn pass_on(root: i32) -> bool {
-    let signal = TO_FORWARD.swap(0, Ordering::AcqRel);
-    if let (Some(signal), Some(root)) = (Signal::from_named_raw(signal), Pid::from_raw(root)) {
-        // It keeps its number until it is waited for.
-        let _ = kill_process(root, signal);
+/// been waited for, unless that has got it too: it was sent to the group of both then. Whether there was one.
+pub fn pass_on(shm: &Shm, root: i32) -> bool {
+    let noted = TO_FORWARD.load(Ordering::Acquire);
+    let (Some(signal), Some(pid)) = (EndingSignal::unpack(noted), Pid::from_raw(root)) else {
+        return false;
+    };
+    let received = RECEIVED.of(shm).last();
+    let is_there = received.is_some_and(|one| one.is(signal)) || is_pending(root, signal.signal);
+    if !is_there && signal.age() < PATIENCE {
         return true;
     }
-    false
+    let (ok, fail) = (Ordering::AcqRel, Ordering::Relaxed);
+    let is_last = TO_FORWARD.compare_exchange(noted, 0, ok, fail).is_ok();
+    if let (true, false, Some(named)) = (is_last, is_there, Signal::from_named_raw(signal.signal)) {
+        // It keeps its number until it is waited for.
+        let _ = kill_process(pid, named);
+    }
+    true
+}
+
+/// Whether a process has a signal that it has not taken yet (proc_pid_status(5), `ShdPnd`).
+fn is_pending(pid: i32, signal: i32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("ShdPnd:"));
+    let pending = line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    pending.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }

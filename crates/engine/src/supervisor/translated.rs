@@ -66,7 +66,7 @@ pub fn run_counted(program: &OsStr, args: &[OsString]) -> Result<Counted> {
                 });
             }
         }
-        pass_on(root);
+        pass_on(&shm, root);
         sys::futex_wait(&shm.header().wake, seen, Some(20));
     }
 }
