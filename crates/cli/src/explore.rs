@@ -1,8 +1,8 @@
 //! `relive explore`.
 
 mod failing;
-mod orders;
-mod plan;
+pub mod orders;
+pub mod plan;
 mod search;
 
 use relive_engine::Failure;

@@ -3,10 +3,11 @@
 mod exchange;
 pub mod found;
 mod results;
+mod turned_orders;
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -14,9 +15,11 @@ use indicatif::ProgressBar;
 use relive_engine::Failure;
 use relive_engine::supervisor::{self, EndStatus};
 use relive_sched::Seed;
+use relive_trace::Trace;
 
 use self::exchange::{Announced, Exchange};
 use self::found::{FoundRun, show_announced};
+use self::turned_orders::TurnedOrders;
 use crate::args::{HuntArgs, HuntMode};
 use crate::attempts::{AttemptStart, attempt};
 use crate::place::Place;
@@ -38,6 +41,9 @@ struct Hunt<'a> {
     seed: Seed,
     /// Runs of this part that were begun.
     begun: AtomicU32,
+    /// The orders of a run that has passed; one looks for them.
+    orders: OnceLock<TurnedOrders>,
+    looked: AtomicBool,
     /// No run is to begin, and those that were begun are to end.
     over: AtomicBool,
     gathered: Mutex<Gathered>,
@@ -85,6 +91,8 @@ pub fn execute(args: &HuntArgs) -> Result<EndStatus, Failure> {
         shard,
         seed: exchange.as_ref().map_or(seed, Exchange::seed),
         begun: AtomicU32::new(0),
+        orders: OnceLock::new(),
+        looked: AtomicBool::new(args.mode != HuntMode::Serial),
         over: AtomicBool::new(false),
         gathered: Mutex::default(),
     };
@@ -173,8 +181,13 @@ impl Hunt<'_> {
         // A fair schedule first: a program that always fails needs no unlikely one.
         let in_turns = self.args.mode == HuntMode::Serial;
         let seed = (run > 1).then(|| self.seed.nth(run));
+        let near = self.orders.get();
+        let turned = near.and_then(|near| Some((near, near.flips(run)?)));
         let place = Place::numbered(self.args.guest.program())?;
-        let sites: Vec<u64> = self.gathered().sites.iter().copied().collect();
+        let mut sites = self.gathered().sites.clone();
+        sites.extend(turned.iter().flat_map(|(near, _)| near.sites()));
+        let sites: Vec<u64> = sites.into_iter().collect();
+        let began = Instant::now();
         let guest = &self.args.guest;
         let start = AttemptStart {
             program: guest.program(),
@@ -185,7 +198,10 @@ impl Hunt<'_> {
             count: self.args.stats.stats.is_some(),
             seed,
             sites: &sites,
-            flips: (0, &[]),
+            flips: match &turned {
+                Some((near, flips)) => (near.process(), flips),
+                None => (0, &[]),
+            },
         };
         let outcome = match attempt(&place, &start, &self.over) {
             Ok(outcome) => outcome,
@@ -211,20 +227,35 @@ impl Hunt<'_> {
             results.sites.extend(&outcome.sites);
         }
         if !outcome.failed() {
+            let looked = self.look_around(&place, began.elapsed());
             place.remove()?;
-            return Ok(None);
+            return looked.map(|()| None);
         }
         Ok(Some(End::Found(FoundRun {
             place,
             run,
-            schedule: match (in_turns, seed) {
-                (false, None) => "threads on all cores".to_owned(),
-                (false, Some(seed)) => format!("threads on all cores, chaos seed {seed}"),
-                (true, None) => "fair schedule".to_owned(),
-                (true, Some(seed)) => format!("chaos seed {seed}"),
+            schedule: match (&turned, in_turns, seed) {
+                (Some((near, flips)), ..) => near.show(flips),
+                (None, false, None) => "threads on all cores".to_owned(),
+                (None, false, Some(seed)) => format!("threads on all cores, chaos seed {seed}"),
+                (None, true, None) => "fair schedule".to_owned(),
+                (None, true, Some(seed)) => format!("chaos seed {seed}"),
             },
             outcome,
         })))
+    }
+
+    /// Finds the orders of the first run that has passed, for further runs to turn around.
+    fn look_around(&self, place: &Place, took: Duration) -> Result<(), Failure> {
+        if self.looked.swap(true, Ordering::Relaxed) {
+            return Ok(());
+        }
+        let trace = Trace::open(place.path()).map_err(Failure::setup)?;
+        if let Some(near) = TurnedOrders::of(&trace, took, self.seed)? {
+            // Nobody else looks.
+            let _ = self.orders.set(near);
+        }
+        Ok(())
     }
 
     /// Notes the end of the hunt, unless another thread has: of two runs that failed one is kept.

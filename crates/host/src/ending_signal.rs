@@ -90,7 +90,7 @@ fn now() -> u64 {
 
 /// Where the process notes the last one. Process-wide: so are signals.
 static NOTED: AtomicPtr<AtomicU64> = AtomicPtr::new(std::ptr::null_mut());
-/// That process: its forked children are others. Process-wide, as that.
+/// That process: its forked children are others. Process-wide: as that.
 static OWNER: AtomicU32 = AtomicU32::new(0);
 
 /// From here on this process notes in `word` the last one that it has got.

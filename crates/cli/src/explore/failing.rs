@@ -81,7 +81,7 @@ pub fn execute(args: &ExploreArgs) -> Result<EndStatus, Failure> {
     if manifest.command.is_empty() {
         return Err(Failure::setup("the recording names no program"));
     }
-    let orders = FoundOrders::of(&trace, args.process)?;
+    let orders = FoundOrders::of(&trace, args.process, None)?;
     let seed = args.seed.unwrap_or(SEED);
     let search = Neighbours {
         args,
@@ -155,12 +155,11 @@ impl Neighbours<'_> {
     fn run(&self, n: u32) -> Result<Option<NeighboursEnd>, Failure> {
         let attempted = self.plan.attempt(n);
         let (flips, schedule): (&[Flip], String) = match &attempted {
-            Attempt::Flips(flips) => (flips, self.show(flips)),
+            Attempt::Flips(flips) => (flips, self.orders.show_all(flips)),
             Attempt::Samples => (&[], format!("chaos seed {}", self.seed.nth(n))),
         };
         let mut sites = self.gathered().sites.clone();
-        let both = self.orders.all.iter();
-        sites.extend(both.flat_map(|(order, _)| [order.first.site, order.second.site]));
+        sites.extend(self.orders.sites());
         let sites: Vec<u64> = sites.into_iter().collect();
         let place = Place::numbered(&self.command[0])?;
         let start = AttemptStart {
@@ -204,11 +203,6 @@ impl Neighbours<'_> {
             schedule,
             outcome,
         }))))
-    }
-
-    fn show(&self, flips: &[Flip]) -> String {
-        let each: Vec<String> = flips.iter().map(|flip| self.orders.show(flip)).collect();
-        each.join("; ")
     }
 
     /// Notes the end, unless another thread has: of two runs that failed one is kept.

@@ -1,6 +1,7 @@
 //! The orders of a recording that may be turned around, with the names of their places.
 
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 use relive_engine::Failure;
 use relive_engine::timeline::{AccessOrder, Races, Timeline, follow, orders, processes};
@@ -22,15 +23,19 @@ pub struct FoundOrders {
 }
 
 impl FoundOrders {
-    /// The orders of a recording's process, or of the one that has the most.
+    /// The orders of a recording's process, or of the one that has the most; as far as they are found by then.
     ///
     /// # Errors
     /// Divergence, a damaged trace.
-    pub fn of(trace: &Trace, process: Option<u32>) -> Result<Self, Failure> {
+    pub fn of(
+        trace: &Trace,
+        process: Option<u32>,
+        until: Option<Instant>,
+    ) -> Result<Self, Failure> {
         let all = process.map_or_else(|| processes(trace), |process| vec![process]);
         let mut most: (u32, Vec<AccessOrder>) = (process.unwrap_or(0), Vec::new());
         for process in all {
-            let found = in_process(trace, process)?;
+            let found = in_process(trace, process, until)?;
             if found.len() > most.1.len() {
                 most = (process, found);
             }
@@ -76,8 +81,20 @@ impl FoundOrders {
         Ok(())
     }
 
+    /// The instructions of all of them.
+    pub fn sites(&self) -> impl Iterator<Item = u64> {
+        let all = self.all.iter();
+        all.flat_map(|(order, _)| [order.first.site, order.second.site])
+    }
+
+    /// Flips for people.
+    pub fn show_all(&self, flips: &[Flip]) -> String {
+        let each: Vec<String> = flips.iter().map(|flip| self.show(flip)).collect();
+        each.join("; ")
+    }
+
     /// A flip for people.
-    pub fn show(&self, flip: &Flip) -> String {
+    fn show(&self, flip: &Flip) -> String {
         let name = |site: u64| {
             let name = self.names.get(&site).cloned();
             name.unwrap_or_else(|| format!("{site:#x}"))
@@ -101,7 +118,11 @@ impl FoundOrders {
     }
 }
 
-fn in_process(trace: &Trace, process: u32) -> Result<Vec<AccessOrder>, Failure> {
+fn in_process(
+    trace: &Trace,
+    process: u32,
+    until: Option<Instant>,
+) -> Result<Vec<AccessOrder>, Failure> {
     let tapes = trace.tapes().iter();
     let threads = tapes.filter(|tape| tape.id.process == process && !tape.id.is_schedule());
     if threads.count() < 2 {
@@ -111,7 +132,7 @@ fn in_process(trace: &Trace, process: u32) -> Result<Vec<AccessOrder>, Failure> 
     let mut tell = |so_far: &Races| {
         bar.set_position(so_far.events);
         bar.set_message(format::count(so_far.orders.len() as u64, "order"));
-        true
+        until.is_none_or(|until| Instant::now() < until)
     };
     let found = orders(trace.directory(), &follow(trace, process)?, &mut tell);
     bar.finish_and_clear();

@@ -91,6 +91,15 @@ impl Plan {
         }
     }
 
+    /// The flips of the `k`-th attempt that has some, from 1 on.
+    pub fn flips(&self, k: u32) -> Option<Vec<Flip>> {
+        let (round, kind) = ((k - 1) / 2, (k - 1) % 2);
+        match self.attempt(3 * round + kind + 1) {
+            Attempt::Flips(flips) => Some(flips),
+            Attempt::Samples => None,
+        }
+    }
+
     /// Some flips at the same time, one of each thread's access to a word at most.
     fn some(&self, rng: &mut Rng) -> Vec<Flip> {
         let mut chosen: Vec<Flip> = Vec::new();

@@ -358,6 +358,4 @@ fn what_does_not_go_together_is_refused() {
     let record = |words: &[&str]| sandbox.relive(&[&["record"], words, &["true"]].concat());
     record(&["--mode=sketch", "--jobs=2"]).refused("--jobs is for --mode uniparallel");
     record(&["--mode=uniparallel", "--commit", "--jobs=0"]).refused("leave one of them out");
-    let hunt = ["hunt", "--mode=uniparallel", "true"];
-    sandbox.relive(&hunt).refused("[RL1]");
 }
