@@ -64,8 +64,10 @@ impl TurnedOrders {
 /// The number of the attempt that this run is, from 1 on.
 fn attempt(run: u32) -> Option<u32> {
     match run {
-        ..=OFTEN => (run % 2 == 0).then_some(run / 2),
-        _ => (run % 4 == 0).then_some(OFTEN / 2 + (run - OFTEN) / 4),
+        ..=OFTEN => run.is_multiple_of(2).then_some(run / 2),
+        _ => run
+            .is_multiple_of(4)
+            .then_some(OFTEN / 2 + (run - OFTEN) / 4),
     }
 }
 
