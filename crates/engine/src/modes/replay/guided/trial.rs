@@ -2,12 +2,14 @@
 //! decisions that it is given. It writes nothing down: an order that leads to the end is believed only once another
 //! replay, from the beginning, has gone the same way and written it.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use relive_dbt::Stop;
 
 use super::drive::Driver;
 use crate::failure::{Failure, FailureClass, Result};
+use crate::guide::races::Race;
 use crate::guide::trials::{Disagreement, ThreadPlace, Trial, TrialOrder, TrialStanding};
 use crate::modes::replay::hook_state;
 use crate::modes::replay::linear::disagreement;
@@ -20,6 +22,10 @@ use crate::tape::Tape;
 
 /// How long a trial goes on before it tells how far it is.
 const WHILE: Duration = Duration::from_millis(10);
+/// How long a look for races goes on without the thread that has left the recording.
+const BEYOND: Duration = Duration::from_millis(50);
+/// The last accesses of a thread that are taken for those by which it went on too long.
+const LATEST: usize = 6;
 /// Looks between two looks at the clock.
 const LOOKS: u32 = 16;
 /// Ticks between two looks, at most.
@@ -38,14 +44,39 @@ impl Driver {
             TrialOrder::Go => failed = self.disagrees_until(u64::MAX)?,
             TrialOrder::Approach(work) => failed = self.disagrees_until(work)?,
         }
+        let at = failed.as_ref().and_then(|(_, at)| at.as_ref());
+        let races = self.last_races(at);
         Ok(Trial {
             events: hook_state::events(),
             ended: self.at.ended.is_some(),
             failed,
             standing: self.standing(),
             work: self.guide.track.work,
-            races: tracking::with(|t| t.detector.last_races()).unwrap_or_default(),
+            races,
         })
+    }
+
+    /// The last races, the most telling ones last. A thread that comes to its event too late has found something else on its way: where it
+    /// should have come to it, or as many ticks before one of its last accesses, as in a loop that it should have left sooner.
+    fn last_races(&self, at: Option<&Disagreement>) -> Vec<Race> {
+        let races = tracking::with(|t| {
+            let mut races = t.detector.last_races();
+            if let Some(at) = at.filter(|at| at.recorded < at.ticks) {
+                let both = races
+                    .iter()
+                    .rev()
+                    .flat_map(|race| [race.first, race.second]);
+                let own = both.filter(|access| access.thread == at.thread);
+                let by = at.ticks - at.recorded;
+                let sooner = own.filter_map(|access| access.tick.checked_sub(by));
+                let ticks: BTreeSet<u64> = sooner.take(LATEST).chain([at.recorded]).collect();
+                for tick in ticks {
+                    races.extend(t.detector.races_at(at.thread, tick));
+                }
+            }
+            races
+        });
+        races.unwrap_or_default()
     }
 
     fn decide(&mut self, text: &str) -> Result<()> {
@@ -67,9 +98,26 @@ impl Driver {
     fn disagrees_until(&mut self, most: u64) -> Result<Option<(Failure, Option<Disagreement>)>> {
         match self.go_on(most) {
             Err(failure) if failure.class() == FailureClass::Divergence => {
-                Ok(Some((failure, disagreement::in_replay(&mut self.at))))
+                let at = disagreement::in_replay(&mut self.at);
+                self.look_beyond();
+                Ok(Some((failure, at)))
             }
             other => other.map(|()| None),
+        }
+    }
+
+    /// Looks for races without the thread that has left the recording, for a while: what it has read too soon, another one may store behind
+    /// that. The others find what that thread has left, which need not be what was recorded: the next disagreement is the end, and says nothing.
+    fn look_beyond(&mut self) {
+        if tracking::with(|_| ()).is_none() {
+            return;
+        }
+        disagreement::abandon(&mut self.at);
+        let until = Instant::now() + BEYOND;
+        while self.at.ended.is_none() && Instant::now() < until {
+            if self.at.run(&mut Racing::new(WHILE)).is_err() {
+                return;
+            }
         }
     }
 

@@ -109,6 +109,17 @@ pub fn in_replay(stepper: &mut Stepper) -> Option<Disagreement> {
     Some(of(task.unwrap_or(&mut stepper.task)))
 }
 
+/// The thread that has left the recording does no more: others may go on.
+pub fn abandon(stepper: &mut Stepper) {
+    let running = stepper.task.slot;
+    if let Some(linear) = &mut stepper.session.linear {
+        let slot = linear.blamed.take().unwrap_or(running);
+        linear.is_over(slot);
+    }
+    // It may stand in the midst of its event, which does not come.
+    stepper.steps.get_or_insert(0);
+}
+
 /// Tells the supervisor of a linearising replay where it has left the recording.
 pub fn tell(shm: Option<&Shm>, stepper: &mut Stepper) {
     if let (Some(shm), Some(at)) = (shm, in_replay(stepper)) {

@@ -18,6 +18,9 @@ use crate::guide::trials::Disagreement;
 /// Races before a disagreement that are turned around to a tick.
 const RACES: usize = 6;
 
+/// Races that are turned around in place of what was decided.
+const INSTEAD: usize = 3;
+
 /// Ticks from an event that a loop may have been left too soon or too late by, as the first guess.
 const NEAR: u64 = 16;
 
@@ -218,6 +221,11 @@ impl Search {
         for change in others.into_iter().chain(promising) {
             turned.push_front(change);
         }
+        if at.recorded < at.ticks {
+            for change in instead(&last.hints, &at, &races) {
+                turned.push_front(change);
+            }
+        }
         last.has_turned = true;
         last.changes = in_turns(turned, std::mem::take(&mut last.changes));
     }
@@ -272,6 +280,28 @@ impl Search {
 fn orders_of(process: u32, races: &[Race]) -> Vec<AccessesInOrder> {
     let reversed = races.iter().filter_map(|race| reversed(process, race));
     reversed.chain(preemptions(process, races)).collect()
+}
+
+/// The last races turned around in place of the orders that an attempt has decided for the thread that came to its event too late: where the
+/// thread should have left a loop sooner, the order that let it leave it there is the wrong one. The most promising last.
+fn instead(hints: &Hints, at: &Disagreement, races: &[Race]) -> Vec<Vec<Decision>> {
+    let of_thread = |order: &&AccessesInOrder| {
+        [order.first, order.second]
+            .iter()
+            .any(|place| place.thread == at.thread)
+    };
+    let decided = hints.orders(at.process).filter(of_thread);
+    // The other way round an order is none.
+    let none: Vec<Decision> = decided
+        .map(|order| Decision::Order(order.reversed()))
+        .collect();
+    if none.is_empty() {
+        return Vec::new();
+    }
+    let latest = &races[races.len().saturating_sub(INSTEAD)..];
+    let orders = latest.iter().filter_map(|race| reversed(at.process, race));
+    let turned = |order| [&none[..], &[Decision::Order(order)]].concat();
+    orders.map(turned).collect()
 }
 
 /// How an attempt has left the recording.

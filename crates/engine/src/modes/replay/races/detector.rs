@@ -131,6 +131,12 @@ impl Detector {
         last.copied().collect()
     }
 
+    /// The last races in which a thread took part at a tick, or beside it.
+    pub fn races_at(&self, thread: u32, tick: u64) -> Vec<Race> {
+        let learnt = self.learnt.as_ref();
+        learnt.map_or_else(Vec::new, |learnt| learnt.at(thread, tick))
+    }
+
     /// Threads that ran.
     pub fn threads(&self) -> usize {
         self.clocks.threads()

@@ -13,6 +13,11 @@ const MOST: usize = 4096;
 /// Races that are kept, the last ones.
 const LAST: usize = 64;
 
+/// Races that are kept of which there may be many of one pair of places, as of a loop: the last ones.
+const ALL: usize = 1 << 12;
+/// Most of them that are told of one moment.
+const AT_ONCE: usize = 8;
+
 /// Accesses to a word that are kept, the last ones, where each pair of them matters.
 const PER_WORD: usize = 16;
 /// Most words with such accesses.
@@ -29,6 +34,8 @@ pub struct Learnt {
     pub places: BTreeSet<u64>,
     /// The last races, one of each pair of places.
     pub last: VecDeque<Race>,
+    /// The last races, where each pair of accesses matters.
+    all: VecDeque<Race>,
     /// The last accesses by word, where each pair matters: of two reads in a row a write may come between them.
     recent: Option<HashMap<u64, VecDeque<Made>>>,
 }
@@ -105,6 +112,23 @@ impl Learnt {
         if self.last.len() > LAST {
             self.last.pop_front();
         }
+        if self.wants_pairs() {
+            self.all.push_back(race);
+            if self.all.len() > ALL {
+                self.all.pop_front();
+            }
+        }
+    }
+
+    /// The races in which a thread took part at a tick, and in those beside it: a loop that should have ended there has gone on.
+    pub fn at(&self, thread: u32, tick: u64) -> Vec<Race> {
+        let is_near = |race: &&Race| {
+            let both = [&race.first, &race.second];
+            let mut own = both.iter().filter(|access| access.thread == thread);
+            own.any(|access| access.tick.abs_diff(tick) <= 1)
+        };
+        let near: Vec<Race> = self.all.iter().filter(is_near).copied().collect();
+        near[near.len().saturating_sub(AT_ONCE)..].to_vec()
     }
 
     /// An instruction takes part in a race.

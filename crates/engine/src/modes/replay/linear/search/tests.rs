@@ -229,3 +229,28 @@ fn a_thread_that_is_told_wrong_is_not_searched() {
     search.failed(Hints::default(), &at, 9, &paths());
     assert_eq!(next(&mut search), None);
 }
+
+#[test]
+fn an_order_that_let_a_thread_leave_a_loop_too_late_gives_way_to_an_earlier_one() {
+    let race = |first, second| Race {
+        first: access(1, first, true),
+        second: access(0, second, false),
+        count: 1,
+    };
+    let turned = |race| {
+        let mut hints = Hints::default();
+        hints.decide(Decision::Order(reversed(0, race).expect("instructions")));
+        hints
+    };
+    let (paths, mut search) = (paths(), Search::default());
+    search.failed(Hints::default(), &disagreement(3), 9, &paths);
+    let late = Disagreement {
+        ticks: 34,
+        ..disagreement(3)
+    };
+    let (wrong, right) = (race(16, 26), race(12, 22));
+    search.failed(turned(&wrong), &late, 9, &paths);
+    search.raced(&[wrong, right], &paths);
+    let ahead = search.ahead(30);
+    assert!(ahead.contains(&turned(&right)), "{ahead:?}");
+}

@@ -108,3 +108,35 @@ fn both_sides_of_a_race_are_learnt() {
     access(&mut detector, 1, 64, false, false);
     assert_eq!(detector.learnt(), [0x1040, 0x1041].into());
 }
+
+/// Of one pair of places the last race is kept, and in a search all of the last ones.
+#[test]
+fn the_races_of_a_loop_are_found_by_their_ticks() {
+    let mut detector = Detector::of_pairs();
+    detector.run(0, 0);
+    detector.born(0, 1);
+    for thread in [0, 1] {
+        detector.run(0, thread);
+        for tick in 0..20 {
+            let touch = Touch {
+                pc: 0x1000 + u64::from(thread),
+                addr: 64 + 8 * tick,
+                size: 4,
+                writes: thread == 0,
+                atomic: false,
+                call: None,
+            };
+            let at = TouchPosition {
+                tick,
+                ..TouchPosition::default()
+            };
+            detector.touch(&touch, || at);
+        }
+    }
+    let ticks = |races: Vec<Race>| races.iter().map(|r| r.second.tick).collect::<Vec<_>>();
+    assert_eq!(ticks(detector.last_races()), [19]);
+    assert_eq!(
+        BTreeSet::from_iter(ticks(detector.races_at(1, 7))),
+        [6, 7, 8].into()
+    );
+}
