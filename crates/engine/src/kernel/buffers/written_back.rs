@@ -37,6 +37,10 @@ impl Buffers {
         let failed = (-4095..0).contains(&result);
         if !self.bounced && !task.has_company() && self.may_be_cut(task, result) {
             self.note_parts(task);
+            if failed {
+                // That was all there is.
+                return Ok(());
+            }
         }
         // Length words first: the lengths of other pieces are read from them.
         for p in self

@@ -31,8 +31,12 @@ impl Dues {
     }
 
     fn get(&self, slot: u32) -> Option<Due> {
+        self.place(slot).map(|at| self.0[at].1)
+    }
+
+    fn place(&self, slot: u32) -> Option<usize> {
         let at = self.0.binary_search_by_key(&slot, |&(slot, _)| slot);
-        at.ok().map(|at| self.0[at].1)
+        at.ok()
     }
 
     /// All of them.
@@ -49,32 +53,61 @@ impl FromIterator<(u32, Due)> for Dues {
     }
 }
 
-/// When threads are due, by their slots: those that go on by themselves, each with the moments of those that wait for it.
-fn moments(dues: &Dues) -> SmallVec<[(u32, u64); 16]> {
-    let by_itself = |&(slot, due): &(u32, Due)| match due {
-        Due::At(moment) | Due::NotBefore(moment) | Due::Ahead(_, moment) => Some((slot, moment)),
-        Due::After(..) | Due::Never => None,
-    };
-    let mut all: SmallVec<[(u32, u64); 16]> = dues.0.iter().filter_map(by_itself).collect();
-    for due in dues.values() {
-        let Due::After(mut awaited, moment) = due else {
-            continue;
-        };
-        // Each thread is passed once at most, or they wait for each other.
-        for _ in 0..dues.0.len() {
-            match dues.get(awaited) {
-                Some(Due::After(next, _)) => awaited = next,
-                Some(Due::At(_) | Due::Ahead(..)) => {
-                    if let Ok(at) = all.binary_search_by_key(&awaited, |&(slot, _)| slot) {
-                        all[at].1 = moment.min(all[at].1);
+/// The thread for which one waits in the end, by way of others that wait.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Awaited {
+    /// Nobody has asked.
+    Unknown,
+    /// On the way that is gone just now: they wait for each other.
+    OnWay,
+    /// This one, by its place in the list.
+    Thread(usize),
+    /// None that goes on for it.
+    Nobody,
+}
+
+/// For each thread that waits, the one that it waits for in the end. Each is passed once.
+fn awaited(dues: &Dues) -> SmallVec<[Awaited; 16]> {
+    let mut all = SmallVec::from_elem(Awaited::Unknown, dues.0.len());
+    let mut way: SmallVec<[usize; 16]> = SmallVec::new();
+    for start in 0..dues.0.len() {
+        let mut at = start;
+        let end = loop {
+            match (all[at], dues.0[at].1) {
+                (Awaited::OnWay, _) => break Awaited::Nobody,
+                (Awaited::Unknown, Due::After(next, _)) => {
+                    all[at] = Awaited::OnWay;
+                    way.push(at);
+                    match dues.place(next) {
+                        Some(place) => at = place,
+                        None => break Awaited::Nobody,
                     }
-                    break;
                 }
-                _ => break,
+                (Awaited::Unknown, Due::At(_) | Due::Ahead(..)) => break Awaited::Thread(at),
+                (Awaited::Unknown, Due::NotBefore(_) | Due::Never) => break Awaited::Nobody,
+                (known, _) => break known,
             }
-        }
+        };
+        way.drain(..).for_each(|passed| all[passed] = end);
     }
     all
+}
+
+/// When threads are due, by their slots: those that go on by themselves, each with the moments of those that wait for it.
+fn moments(dues: &Dues) -> SmallVec<[(u32, u64); 16]> {
+    let own = |&(_, due): &(u32, Due)| match due {
+        Due::At(moment) | Due::NotBefore(moment) | Due::Ahead(_, moment) => Some(moment),
+        Due::After(..) | Due::Never => None,
+    };
+    let mut moments: SmallVec<[Option<u64>; 16]> = dues.0.iter().map(own).collect();
+    for (&(_, due), awaited) in dues.0.iter().zip(awaited(dues)) {
+        if let (Due::After(_, moment), Awaited::Thread(at)) = (due, awaited) {
+            moments[at] = moments[at].map(|own| own.min(moment));
+        }
+    }
+    let all = dues.0.iter().zip(moments);
+    all.filter_map(|(&(slot, _), moment)| Some((slot, moment?)))
+        .collect()
 }
 
 /// The thread that goes on first. One for which others wait is due when they are.
