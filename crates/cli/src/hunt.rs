@@ -227,9 +227,9 @@ impl Hunt<'_> {
             results.sites.extend(&outcome.sites);
         }
         if !outcome.failed() {
-            let looked = self.look_around(&place, began.elapsed());
+            self.look_around(&place, began.elapsed());
             place.remove()?;
-            return looked.map(|()| None);
+            return Ok(None);
         }
         Ok(Some(End::Found(FoundRun {
             place,
@@ -245,17 +245,25 @@ impl Hunt<'_> {
         })))
     }
 
-    /// Finds the orders of the first run that has passed, for further runs to turn around.
-    fn look_around(&self, place: &Place, took: Duration) -> Result<(), Failure> {
+    /// Finds the orders of the first run that has passed, for further runs to turn around. A program whose replay fails is hunted without.
+    fn look_around(&self, place: &Place, took: Duration) {
         if self.looked.swap(true, Ordering::Relaxed) {
-            return Ok(());
+            return;
         }
-        let trace = Trace::open(place.path()).map_err(Failure::setup)?;
-        if let Some(near) = TurnedOrders::of(&trace, took, self.seed)? {
-            // Nobody else looks.
-            let _ = self.orders.set(near);
+        let trace = Trace::open(place.path()).map_err(Failure::setup);
+        let found = trace.and_then(|trace| TurnedOrders::of(&trace, took, self.seed));
+        match found {
+            Ok(Some(orders)) => {
+                // Nobody else looks.
+                let _ = self.orders.set(orders);
+            }
+            Ok(None) => {}
+            // The keyboard's interrupt reaches the replay, too.
+            Err(_) if interrupt::came() => {}
+            Err(failure) => output::complain(&format!(
+                "the runs turn no orders around, as the first one cannot be replayed: {failure}"
+            )),
         }
-        Ok(())
     }
 
     /// Notes the end of the hunt, unless another thread has: of two runs that failed one is kept.

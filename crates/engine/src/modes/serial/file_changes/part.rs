@@ -123,12 +123,15 @@ pub fn changed(
         },
         ChangedPart::Everything => (0, most),
     };
+    if part.0 >= part.1 {
+        return None;
+    }
     let zeros = match target.part {
         ChangedPart::Allocated(mode) if result == 0 => wiped(call, mode),
         _ => None,
     };
     let (from, to) = zeros.unwrap_or_default();
-    (part.0 < part.1).then_some(Changed {
+    Some(Changed {
         part,
         zeros: (from.clamp(part.0, part.1), to.clamp(part.0, part.1)),
         cut: after < before.size,
