@@ -55,7 +55,7 @@ impl FromIterator<(u32, Due)> for Dues {
 
 /// The thread for which one waits in the end, by way of others that wait.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Awaited {
+enum WaitEnd {
     /// Nobody has asked.
     Unknown,
     /// On the way that is gone just now: they wait for each other.
@@ -67,24 +67,24 @@ enum Awaited {
 }
 
 /// For each thread that waits, the one that it waits for in the end. Each is passed once.
-fn awaited(dues: &Dues) -> SmallVec<[Awaited; 16]> {
-    let mut all = SmallVec::from_elem(Awaited::Unknown, dues.0.len());
+fn awaited(dues: &Dues) -> SmallVec<[WaitEnd; 16]> {
+    let mut all = SmallVec::from_elem(WaitEnd::Unknown, dues.0.len());
     let mut way: SmallVec<[usize; 16]> = SmallVec::new();
     for start in 0..dues.0.len() {
         let mut at = start;
         let end = loop {
             match (all[at], dues.0[at].1) {
-                (Awaited::OnWay, _) => break Awaited::Nobody,
-                (Awaited::Unknown, Due::After(next, _)) => {
-                    all[at] = Awaited::OnWay;
+                (WaitEnd::OnWay, _) => break WaitEnd::Nobody,
+                (WaitEnd::Unknown, Due::After(next, _)) => {
+                    all[at] = WaitEnd::OnWay;
                     way.push(at);
                     match dues.place(next) {
                         Some(place) => at = place,
-                        None => break Awaited::Nobody,
+                        None => break WaitEnd::Nobody,
                     }
                 }
-                (Awaited::Unknown, Due::At(_) | Due::Ahead(..)) => break Awaited::Thread(at),
-                (Awaited::Unknown, Due::NotBefore(_) | Due::Never) => break Awaited::Nobody,
+                (WaitEnd::Unknown, Due::At(_) | Due::Ahead(..)) => break WaitEnd::Thread(at),
+                (WaitEnd::Unknown, Due::NotBefore(_) | Due::Never) => break WaitEnd::Nobody,
                 (known, _) => break known,
             }
         };
@@ -101,7 +101,7 @@ fn moments(dues: &Dues) -> SmallVec<[(u32, u64); 16]> {
     };
     let mut moments: SmallVec<[Option<u64>; 16]> = dues.0.iter().map(own).collect();
     for (&(_, due), awaited) in dues.0.iter().zip(awaited(dues)) {
-        if let (Due::After(_, moment), Awaited::Thread(at)) = (due, awaited) {
+        if let (Due::After(_, moment), WaitEnd::Thread(at)) = (due, awaited) {
             moments[at] = moments[at].map(|own| own.min(moment));
         }
     }
