@@ -46,6 +46,7 @@ int main(void) {
         if (child == 0) {
             pid_t me = getpid();
             struct sigaction old;
+            before++;
             if (setpgid(0, 0) != 0 || write(to[1], &me, sizeof me) != sizeof me) _exit(1);
             for (;;) {
                 // What is shared with the parent's other threads.
