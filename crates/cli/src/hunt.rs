@@ -182,10 +182,10 @@ impl Hunt<'_> {
         let in_turns = self.args.mode == HuntMode::Serial;
         let seed = (run > 1).then(|| self.seed.nth(run));
         let near = self.orders.get();
-        let turned = near.and_then(|near| Some((near, near.flips(run)?)));
+        let turned = near.and_then(|near| Some((&near.orders, near.flips(run)?)));
         let place = Place::numbered(self.args.guest.program())?;
         let mut sites = self.gathered().sites.clone();
-        sites.extend(turned.iter().flat_map(|(near, _)| near.sites()));
+        sites.extend(turned.iter().flat_map(|(orders, _)| orders.sites()));
         let sites: Vec<u64> = sites.into_iter().collect();
         let began = Instant::now();
         let guest = &self.args.guest;
@@ -199,7 +199,7 @@ impl Hunt<'_> {
             seed,
             sites: &sites,
             flips: match &turned {
-                Some((near, flips)) => (near.process(), flips),
+                Some((orders, flips)) => (orders.process, flips),
                 None => (0, &[]),
             },
         };
@@ -235,7 +235,7 @@ impl Hunt<'_> {
             place,
             run,
             schedule: match (&turned, in_turns, seed) {
-                (Some((near, flips)), ..) => near.show(flips),
+                (Some((orders, flips)), ..) => orders.show_all(flips),
                 (None, false, None) => "threads on all cores".to_owned(),
                 (None, false, Some(seed)) => format!("threads on all cores, chaos seed {seed}"),
                 (None, true, None) => "fair schedule".to_owned(),

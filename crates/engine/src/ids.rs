@@ -95,24 +95,30 @@ fn outside(proc: BorrowedFd<'_>, pid: u32) -> Option<u32> {
     behind(proc, process.as_raw_fd())
 }
 
-/// The process that a descriptor of the calling one is about (pidfd_open(2)); `None`: it is about none, or one that is gone.
+/// The process of a descriptor of pidfd_open(2).
 #[must_use]
 pub fn of_descriptor(fd: RawFd) -> Option<u32> {
     let _room = Room::make();
     match proc() {
         Some(proc) => behind(proc, fd),
-        None => {
-            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-            let proc = open("/proc", flags, Mode::empty()).ok()?;
-            behind(proc.as_fd(), fd)
-        }
+        None => of_pidfd(fd),
     }
 }
 
+/// The same, as the calling process knows it.
+#[must_use]
+pub fn of_pidfd(fd: RawFd) -> Option<u32> {
+    shown_in(&std::fs::read(format!("/proc/self/fdinfo/{fd}")).ok()?)
+}
+
+/// The process of a descriptor, by the numbers of the namespace of this folder.
 fn behind(proc: BorrowedFd<'_>, fd: RawFd) -> Option<u32> {
-    // The numbers in this file are those of the namespace of the folder.
-    let text = read(proc, &format!("self/fdinfo/{fd}")).ok()?;
-    let text = String::from_utf8(text).ok()?;
+    shown_in(&read(proc, &format!("self/fdinfo/{fd}")).ok()?)
+}
+
+/// The process that the description of a descriptor names (proc_pid_fdinfo(5)).
+fn shown_in(text: &[u8]) -> Option<u32> {
+    let text = std::str::from_utf8(text).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("Pid:"))?;
     line.trim().parse().ok()
 }

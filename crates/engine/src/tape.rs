@@ -44,6 +44,15 @@ impl Tape {
         }
     }
 
+    /// The exact tape that is found for it is this host process's to write, by the supervisor's id.
+    pub fn exact_is_of(&self, pid: u32) {
+        if let Self::In(tape) = self
+            && let Some(exact) = &tape.exact
+        {
+            exact.is_of(pid);
+        }
+    }
+
     /// The next event in replay; `None` at the end of the tape.
     ///
     /// # Errors

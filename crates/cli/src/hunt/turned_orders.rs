@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The orders of a run that has passed, and the plan by which they are turned around.
 pub struct TurnedOrders {
-    orders: FoundOrders,
+    pub orders: FoundOrders,
     plan: Plan,
 }
 
@@ -43,21 +43,6 @@ impl TurnedOrders {
     /// The orders that the run of this number turns around; none, if it is varied in another way.
     pub fn flips(&self, run: u32) -> Option<Vec<Flip>> {
         self.plan.flips(attempt(run)?)
-    }
-
-    /// The process that the orders are of.
-    pub fn process(&self) -> u32 {
-        self.orders.process
-    }
-
-    /// The instructions by which threads met.
-    pub fn sites(&self) -> impl Iterator<Item = u64> {
-        self.orders.sites()
-    }
-
-    /// Flips for people.
-    pub fn show(&self, flips: &[Flip]) -> String {
-        self.orders.show_all(flips)
     }
 }
 

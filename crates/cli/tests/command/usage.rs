@@ -16,6 +16,7 @@ fn wrong_command_lines_end_with_2() {
         (&["hunt", "--timeout", "soon", "true"], "soon"),
         (&["hunt", "-n", "0", "true"], "0"),
         (&["hunt", "--mode", "coherence", "true"], "sketch"),
+        (&["hunt", "--mode", "uniparallel", "true"], "sketch"),
         (&["record", "--chaos=UUU", "true"], "seed"),
         (&["dump", "--from", "x"], "--from"),
         (&["replay", "a", "b"], "b"),

@@ -12,10 +12,11 @@ use relive_kabi::{Arg, Dir, Holds, Len, Row, Special, SubTable};
 use self::floor::is_own;
 pub(super) use self::floor::may_be;
 use self::names::names;
-pub(super) use self::names::{is_hidden, listing, may_name, of_pidfd};
+pub(super) use self::names::{is_hidden, listing, may_name};
 use super::fds;
 use crate::call::Call;
 use crate::descriptor_limit::limit;
+use crate::ids::of_pidfd;
 use crate::task::Task;
 
 /// A number that is never open.

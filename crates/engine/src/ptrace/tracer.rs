@@ -64,13 +64,13 @@ fn tracee(task: &Task, slots: &'static Slots, tid: u32) -> Option<&'static Slot>
 
 /// Whether a process is one of the recording.
 fn is_recorded(shm: &Shm, pid: u32) -> bool {
-    let mut all = (0..shm.processes()).filter_map(|p| PROCESSES.of(shm).get(p));
+    let mut all = PROCESSES.of(shm).first(shm.processes());
     pid != 0 && all.any(|p| p.pid.load(Ordering::Acquire) == pid)
 }
 
 /// The recorded process that a thread belongs to.
 fn process_of(shm: &Shm, tid: u32) -> Option<u32> {
-    let all = (0..shm.processes()).filter_map(|p| PROCESSES.of(shm).get(p));
+    let all = PROCESSES.of(shm).first(shm.processes());
     let mut pids = all.map(|p| p.pid.load(Ordering::Acquire));
     pids.find(|pid| *pid != 0 && sys::has_thread(*pid, tid))
 }

@@ -89,6 +89,11 @@ impl Processes {
     pub fn get(&self, process: u32) -> Option<&ProcessSlot> {
         self.slots.get(process as usize)
     }
+
+    /// The first so many processes, as far as there are any.
+    pub fn first(&self, count: u32) -> impl Iterator<Item = &ProcessSlot> {
+        self.slots.iter().take(count as usize)
+    }
 }
 
 /// A process's part in the group, as others see it.

@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Waits for the members that `sig`, which has been sent, is about to stop: those with these kernel ids.
 pub fn await_stops(shm: Shm, sig: i32, is_meant: impl Fn(i32) -> bool) {
-    let slots = (0..shm.processes()).filter_map(|index| PROCESSES.of(&shm).get(index));
+    let slots = PROCESSES.of(&shm).first(shm.processes());
     let members = slots.filter(|slot| slot.standing.load(Acquire) == standing::MEMBER);
     let mut waiting: Vec<StoppingProcess> = members
         .map(|slot| slot.pid.load(Acquire))
@@ -71,18 +71,23 @@ fn threads(pid: u32, sig: i32) -> Vec<SeenThread> {
         .collect()
 }
 
+/// A field of a `status`.
+fn field<'a>(text: &'a str, name: &str) -> &'a str {
+    let line = text.lines().find_map(|line| line.strip_prefix(name));
+    line.unwrap_or_default().trim()
+}
+
+/// Whether a set of signals in a `status` (proc_pid_status(5)) has this one.
+pub fn has_signal(text: &str, set: &str, sig: i32) -> bool {
+    let set = u64::from_str_radix(field(text, set), 16).unwrap_or(0);
+    set & 1 << (sig - 1) != 0
+}
+
 impl SeenThread {
     fn parse(text: &str, sig: i32) -> Self {
-        let field = |name: &str| {
-            let line = text.lines().find_map(|line| line.strip_prefix(name));
-            line.unwrap_or_default().trim()
-        };
-        let has = |name| {
-            let set = u64::from_str_radix(field(name), 16).unwrap_or(0);
-            set & 1 << (sig - 1) != 0
-        };
+        let has = |name| has_signal(text, name, sig);
         Self {
-            state: field("State:").bytes().next().unwrap_or(b'X'),
+            state: field(text, "State:").bytes().next().unwrap_or(b'X'),
             pending: has("SigPnd:") || has("ShdPnd:"),
             takes: !has("SigBlk:"),
         }

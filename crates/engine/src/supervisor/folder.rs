@@ -50,6 +50,11 @@ impl Folder {
 }
 
 impl Folder {
+    /// One that is there.
+    pub fn at(path: &Path) -> Self {
+        Self(path.to_owned())
+    }
+
     /// Where it is.
     #[must_use]
     pub fn path(&self) -> &Path {

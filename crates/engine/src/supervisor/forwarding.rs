@@ -7,6 +7,7 @@ use relive_host::ending_signal::{ENDINGS, EndingSignal};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::received::RECEIVED;
+use crate::sharing::stopping::has_signal;
 use crate::shm::Shm;
 
 /// The keyboard's signals go to the whole group: the program decides on them.
@@ -103,10 +104,8 @@ pub fn pass_on(shm: &Shm, root: i32) -> bool {
     true
 }
 
-/// Whether a process has a signal that it has not taken yet (proc_pid_status(5), `ShdPnd`).
+/// Whether a process has a signal that it has not taken yet.
 fn is_pending(pid: i32, signal: i32) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("ShdPnd:"));
-    let pending = line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    pending.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+    has_signal(&status, "ShdPnd:", signal)
 }

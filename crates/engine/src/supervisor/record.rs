@@ -3,7 +3,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use relive_sched::Flip;
@@ -14,6 +14,7 @@ use super::deadlock::Watch;
 use super::drain::{Drain, Recording};
 use super::epoch_finder::{EpochFinder, EpochPlan};
 use super::flight::{Flight, FlightPlan};
+use super::folder::Folder;
 use super::forwarding::{forward_endings, ignore_keyboard, wake_at_child_end};
 use super::kept_searches::KeptSearches;
 use super::live_index::LiveImages;
@@ -61,16 +62,6 @@ pub struct RecordOptions<'a> {
     pub flips: (u32, &'a [Flip]),
 }
 
-/// The folder of work of a flight recording, which nobody needs when that has ended, in whatever way.
-struct WorkFolder(PathBuf);
-
-impl Drop for WorkFolder {
-    fn drop(&mut self) {
-        // It may not be there any more.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 /// Records a program to its end.
 ///
 /// # Errors
@@ -83,7 +74,8 @@ pub fn record(options: &RecordOptions<'_>) -> Result<Recording> {
     crate::translations::store::choose();
     let manifest = manifest(options)?;
     let writer = TraceWriter::create(&trace, &manifest).map_err(Failure::setup)?;
-    let _work = options.flight.as_ref().map(|_| WorkFolder(trace.clone()));
+    // The folder of work of a flight recording: nobody needs it when that has ended, in whatever way.
+    let _work = options.flight.as_ref().map(|_| Folder::at(&trace));
     crate::sections::place();
     let (shm, _fd) = Shm::create()?;
     if options.count {

@@ -11,16 +11,12 @@ use crate::task::Task;
 
 /// mincore(2): in front of a hole the kernel has told of the pages that there are.
 pub fn mincore(task: &mut Task, call: &Call) -> Result<i64> {
-    if !has_hole(task, call) {
+    let Some((start, end)) = range(call) else {
         return generic(task, call);
-    }
-    let start = call.args[0];
-    let mut there = start;
-    for region in task.machine().memory().space.overlapping(start, u64::MAX) {
-        if region.start > there {
-            break;
-        }
-        there = region.end;
+    };
+    let there = task.machine().memory().space.mapped_until(start, end);
+    if there >= end {
+        return generic(task, call);
     }
     let mut first = *call;
     first.args[1] = there - start;
@@ -70,10 +66,12 @@ fn has_locked(task: &Task, call: &Call) -> bool {
 /// Whether a range, whose start and length come first in a call, has parts that the guest has not
 /// mapped. A range that the kernel would not take has none.
 fn has_hole(task: &Task, call: &Call) -> bool {
+    range(call).is_some_and(|(start, end)| !task.machine().memory().space.is_mapped(start, end))
+}
+
+/// The range whose start and length come first in a call; `None`: the kernel would not take it.
+fn range(call: &Call) -> Option<(u64, u64)> {
     let [start, len, ..] = call.args;
-    let range = pages(len).and_then(|len| Some((start, start.checked_add(len)?)));
-    match range.filter(|_| start % PAGE == 0) {
-        Some((start, end)) => !task.machine().memory().space.is_mapped(start, end),
-        None => false,
-    }
+    let end = start.checked_add(pages(len)?)?;
+    (start % PAGE == 0).then_some((start, end))
 }

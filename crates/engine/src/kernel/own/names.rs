@@ -163,13 +163,6 @@ fn is_trace(task: &Task, there: &Stat) -> bool {
     store.is_ok_and(|store| (store.dev(), store.ino()) == (there.st_dev, there.st_ino))
 }
 
-/// The process of a descriptor of pidfd_open(2).
-pub fn of_pidfd(fd: i32) -> Option<u32> {
-    let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{fd}")).ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("Pid:"))?;
-    line.trim().parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

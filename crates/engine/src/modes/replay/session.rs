@@ -259,12 +259,8 @@ impl Session {
             let known = task.vforked.as_ref().and_then(|p| p.answer.as_ref());
             let pid = known.map_or(task.process.pid, |(_, answer)| answer.result as u32);
             if let ForkSide::Parent(host) = fork_replay(task.machine(), task.process.index, pid)? {
-                if let (Some(host), Tape::In(tape)) = (host, &task.tape)
-                    && let Some(exact) = &tape.exact
-                {
-                    // The child may come to say so when this process has ended.
-                    exact.is_of(host);
-                }
+                // The child may come to say so when this process has ended.
+                host.into_iter().for_each(|pid| task.tape.exact_is_of(pid));
                 resume_parent(task, false)?;
                 return Ok(());
             }
@@ -273,11 +269,7 @@ impl Session {
             if self.linear.is_some() {
                 self.linear = Linear::of(task.machine(), task.process.index)?;
             }
-            if let Tape::In(tape) = &task.tape
-                && let Some(exact) = &tape.exact
-            {
-                exact.is_of(ids::process());
-            }
+            task.tape.exact_is_of(ids::process());
         }
         if let Some(linear) = &mut self.linear {
             linear.end_program();

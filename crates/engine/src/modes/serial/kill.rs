@@ -175,7 +175,7 @@ fn concerns_itself(task: &Task, call: &Call) -> bool {
 
 /// The members that hold robust locks.
 fn locked(shm: &Shm) -> impl Iterator<Item = &ProcessSlot> {
-    let all = (0..shm.processes()).filter_map(|p| PROCESSES.of(shm).get(p));
+    let all = PROCESSES.of(shm).first(shm.processes());
     all.filter(|s| {
         s.locked.load(Ordering::Acquire) != 0
             && s.standing.load(Ordering::Acquire) == standing::MEMBER
@@ -237,7 +237,7 @@ const LOOK: Duration = Duration::from_micros(200);
 /// point. The result of the call, as far as they go; `None`: none is told.
 fn tell_visitors(shm: &Shm, call: &Call, victims: &Victims) -> Option<i64> {
     let own = ids::process();
-    let all = (0..shm.processes()).filter_map(|p| PROCESSES.of(shm).get(p));
+    let all = PROCESSES.of(shm).first(shm.processes());
     let pid_of = |slot: &ProcessSlot| slot.pid.load(Ordering::Acquire);
     let others: Vec<_> = all
         .filter(|slot| slot.visit.lasts() && pid_of(slot) != own)

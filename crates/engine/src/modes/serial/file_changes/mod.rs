@@ -18,6 +18,7 @@ use relive_kabi::Moves;
 use super::Serial;
 use super::sharing::Owed;
 use crate::call::Call;
+use crate::call::log::Log;
 use crate::call::reply::Reply;
 use crate::descriptor::status;
 use crate::failure::{Failure, Result};
@@ -268,28 +269,16 @@ impl<'a> ChangingCall<'a> {
         if self.others {
             self.serial.baton.tell(FileRange { file, start, end });
         }
-        let (zeros, rest) = (changed.zeros.0, changed.zeros.1);
-        for (from, to, is_zero) in [
-            (start, zeros, false),
-            (zeros, rest, true),
-            (rest, end, false),
-        ] {
-            note_views(
-                task,
-                FileRange {
-                    file,
-                    start: from,
-                    end: to,
-                },
-                is_zero,
-            )?;
-        }
-        Ok(())
+        let part = |start, end| FileRange { file, start, end };
+        let (zeros, rest) = changed.zeros;
+        note_views(task, part(start, zeros), Log::changed)?;
+        note_views(task, part(zeros, rest), Log::zeroed)?;
+        note_views(task, part(rest, end), Log::changed)
     }
 }
 
-/// Notes that memory has changed with this part of the file behind it, to zeros or to anything.
-fn note_views(task: &mut Task, part: FileRange, is_zero: bool) -> Result<()> {
+/// Notes that memory has changed with this part of the file behind it.
+fn note_views(task: &mut Task, part: FileRange, note: fn(&mut Log, u64, u64)) -> Result<()> {
     if part.start >= part.end {
         return Ok(());
     }
@@ -302,10 +291,7 @@ fn note_views(task: &mut Task, part: FileRange, is_zero: bool) -> Result<()> {
     }
     drop(memory);
     for (start, end) in views {
-        match is_zero {
-            true => task.log.zeroed(start, end - start),
-            false => task.log.changed(start, end - start),
-        }
+        note(&mut task.log, start, end - start);
     }
     Ok(())
 }
