@@ -188,7 +188,8 @@ fn plan(mut window: Window<'_>, mut pc: u64, rounds: Rounds) -> Vec<Planned> {
     let (mut round, start) = (0, pc);
     while plan.len() < REACH && matches!(insn.decode(&mut window, pc), Decoded::Insn) {
         let all = used_memory(&insn);
-        let accesses = all.iter().map(|memory| place(&values, memory)).collect();
+        let single = |memory| place(&values, memory).filter(|_| !insn.is_repeated());
+        let accesses = all.iter().map(single).collect();
         plan.push(Planned {
             pc,
             accesses,

@@ -11,7 +11,7 @@
 use std::arch::naked_asm;
 
 use crate::context::{Context, LANES, off};
-use crate::{cpu, order, reading, track, vectors};
+use crate::{cpu, order, permissions, reading, track, vectors};
 
 /// The arithmetic flags, and those that are always set in user mode (Intel SDM vol. 1, 3.4.3):
 /// bit 1 and IF.
@@ -29,6 +29,7 @@ impl Context {
         ctx.exit_fn = exit_to_host as *const () as u64;
         (ctx.routines, ctx.vdso) = reading::in_use();
         (ctx.order_fn, ctx.edges) = order::in_use();
+        ctx.range_fn = permissions::range::address();
         ctx.track_fns = track::routine::entries();
         ctx.rflags = 0x202;
         ctx.form = vectors::form();

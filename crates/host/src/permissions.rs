@@ -5,7 +5,11 @@
 //! A table is changed by its own thread, or by another one while that thread is at rest. Must never say of a line that
 //! an access is permitted before the one that changes it has made sure that it is.
 
+pub(crate) mod range;
+
 use std::sync::atomic::{AtomicU8, Ordering};
+
+pub use range::COPIES;
 
 use crate::sys;
 

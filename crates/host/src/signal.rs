@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::call_out::is_call_out;
 use crate::context::{Context, EXIT_FAULT, LANES, SIGNAL_SLOTS, off};
 use crate::ending_signal;
+use crate::permissions::range;
 use crate::{copy, enter, layout, order, reading, sys};
 
 /// The signals that a fault of the guest raises: never blocked in the host.
@@ -345,10 +346,11 @@ unsafe extern "C" fn handler(
     }
     // In host code nothing is forced, as it may be in the middle of counting: `enter` and the
     // routines of readings and of order check `pending` and `wanted` themselves. Past that check,
-    // and in the cache, the handler forces the exit.
+    // and in the cache, the handler forces the exit, as in a routine that counts nothing.
     let behind_the_look = enter::past_pending_check(rip)
         || reading::past_pending_check(rip)
-        || order::past_pending_check(rip);
+        || order::past_pending_check(rip)
+        || range::is_in(rip);
     if !already && (layout::in_cache(rip) || behind_the_look) {
         force_exit(ctx, gregs, rip);
     }

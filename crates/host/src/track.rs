@@ -16,7 +16,7 @@ pub mod lines;
 pub(crate) mod routine;
 mod tracker;
 
-pub use access::Tracked;
+pub use access::{Span, Tracked};
 pub use filter::{ENTRIES, ENTRY_SHIFT, Era, table};
 pub use lines::follow;
 pub use routine::call;

@@ -1,7 +1,7 @@
 //! The pass of permissions: before each access to memory it looks into the table of its thread
 //! ([`relive_host::permissions`]), and leaves to the host where the access is not permitted. Instructions whose accesses
-//! are not one or two at plain addresses always leave: the host takes all of their lines, and steps them. Single steps
-//! are not checked.
+//! are not one or two at plain addresses always leave: the host takes all of their lines, and steps them. So do repeated
+//! ones, but for stores and copies, whose ranges a routine of the host's looks at. Single steps are not checked.
 //!
 //! One look serves all accesses of a fragment within 64 bytes at any address ([`crate::looks`]): an entry also says whether
 //! the next line is permitted. Only where that is not so, code beside the fragment finds out whether it is needed. Nobody
@@ -12,18 +12,18 @@
 //!
 //! It must never change a flag that is alive, or touch guest memory.
 
-use iced_x86::UsedMemory;
+use iced_x86::{Mnemonic, Register, UsedMemory};
 use relive_host::context::off;
 use relive_host::permissions::{
-    LINE, LINE_SHIFT, LINES, READ, READ_ON, WHOLE, WRITE, WRITE_ON, WRITES,
+    COPIES, LINE, LINE_SHIFT, LINES, READ, READ_ON, WHOLE, WRITE, WRITE_ON, WRITES,
 };
 
 use super::address::Place;
 use super::pass::Pass;
-use crate::access::{access_kinds, used_memory};
+use crate::access::{access_kinds, string_item, used_memory};
 use crate::code::{Window, is_written};
 use crate::decode::Insn;
-use crate::emit::{Asm, JCC_BYTES, RAX};
+use crate::emit::{Asm, JCC_BYTES, OLD_RSP, RAX, RSP};
 use crate::exit::{Exit, ExitKind};
 use crate::unit::{Flow, Unit};
 
@@ -34,6 +34,7 @@ const IN_LINE: usize = 2;
 const RDX_SLOT: i32 = off::PERMIT_SPILL;
 const RAX_SLOT: i32 = off::PERMIT_SPILL + 8;
 const FLAGS_SLOT: i32 = off::SPILL;
+const RDX: u8 = 2;
 const EQUAL: u8 = 4;
 const BELOW_OR_EQUAL: u8 = 6;
 
@@ -41,6 +42,13 @@ const BELOW_OR_EQUAL: u8 = 6;
 #[derive(Default)]
 pub(crate) struct Permit {
     on: bool,
+}
+
+/// The looks that an instruction needs.
+struct Checks {
+    looks: Vec<LookCheck>,
+    /// The argument of the host's routine, for a repeated store or copy.
+    range: Option<u32>,
 }
 
 /// A look, and what the host is told where it fails.
@@ -102,27 +110,35 @@ impl Pass for Permit {
             unit.leave(Exit::new(ExitKind::Permission, unit.frag, insn.pc()));
             return Flow::End;
         };
-        if checks.is_empty() {
+        if checks.looks.is_empty() && checks.range.is_none() {
             return Flow::Continue;
         }
         let dead = unit.dead_flags(insn.pc()).all();
-        for check in &checks {
+        for check in &checks.looks {
             emit(unit, insn, check, dead);
+        }
+        if let Some(range) = checks.range {
+            emit_range(unit, insn, range, dead);
         }
         Flow::Continue
     }
 }
 
 /// The looks that an instruction needs; `None`: the host is to look.
-fn checks(unit: &mut Unit<'_>, insn: &Insn, all: &[UsedMemory]) -> Option<Vec<LookCheck>> {
+fn checks(unit: &mut Unit<'_>, insn: &Insn, all: &[UsedMemory]) -> Option<Checks> {
     let mut checks = Vec::new();
+    let range = match insn.is_repeated() {
+        true => Some(range(insn, all)?),
+        false => None,
+    };
     if is_written(unit.code, insn.pc(), insn.next()) {
         checks.extend(unit.looks.fetch(insn).map(LookCheck::of_code));
     }
-    for (operand, memory) in all.iter().enumerate() {
+    let single = if range.is_none() { all } else { &[] };
+    for (operand, memory) in single.iter().enumerate() {
         let size = memory.memory_size().size() as u64;
         // A masked access counts as a whole.
-        if insn.is_repeated() || !(1..=LINE).contains(&size) || memory.vsib_size() != 0 {
+        if !(1..=LINE).contains(&size) || memory.vsib_size() != 0 {
             return None;
         }
         let place = Place::of(memory)?;
@@ -138,7 +154,25 @@ fn checks(unit: &mut Unit<'_>, insn: &Insn, all: &[UsedMemory]) -> Option<Vec<Lo
             whole: all.len() == 1,
         });
     }
-    Some(checks)
+    Some(Checks {
+        looks: checks,
+        range,
+    })
+}
+
+/// The argument of the host's routine for a repeated instruction, if it can tell.
+fn range(insn: &Insn, all: &[UsedMemory]) -> Option<u32> {
+    use Mnemonic as M;
+    let copies = match insn.iced.mnemonic() {
+        M::Movsb | M::Movsw | M::Movsd | M::Movsq => COPIES,
+        M::Stosb | M::Stosw | M::Stosd | M::Stosq => 0,
+        _ => return None,
+    };
+    let is_plain = |memory: &UsedMemory| {
+        memory.base().is_gpr64() && !matches!(memory.segment(), Register::FS | Register::GS)
+    };
+    let item = string_item(&insn.iced).trailing_zeros();
+    all.iter().all(is_plain).then_some(item | copies)
 }
 
 /// The code of a look, in the fragment and in its stub.
@@ -272,4 +306,36 @@ fn emit(unit: &mut Unit<'_>, insn: &Insn, check: &LookCheck, dead: bool) {
     asm.jcc(EQUAL, stub);
     look.restore_flags(asm);
     look.restore(asm);
+}
+
+/// Emits the look at the ranges of a repeated store or copy.
+fn emit_range(unit: &mut Unit<'_>, insn: &Insn, range: u32, dead: bool) {
+    /// Length of `test edx, edx`.
+    const TEST_BYTES: u32 = 2;
+    let restore = |asm: &mut Asm| {
+        if !dead {
+            asm.bytes(&[0x04, 0x7f, 0x9e]); // add al, 0x7f; sahf
+            asm.load(RAX, RAX_SLOT);
+        }
+        asm.load(RDX, RDX_SLOT);
+    };
+    let asm = &mut *unit.asm;
+    asm.store(RDX_SLOT, RDX);
+    if !dead {
+        asm.store(RAX_SLOT, RAX);
+        asm.bytes(&[0x9f, 0x0f, 0x90, 0xc0]); // lahf; seto al
+    }
+    asm.bytes(&[0xba]); // mov edx, imm32
+    asm.bytes(&range.to_le_bytes());
+    asm.begin_host_call(off::RANGE_FN);
+    asm.load(RSP, OLD_RSP);
+    asm.keep_whole(TEST_BYTES + JCC_BYTES);
+    asm.bytes(&[0x85, 0xd2]); // test edx, edx
+    let exit = Exit::new(ExitKind::Permission, unit.frag, insn.pc());
+    let stub = unit.exits.add_at(exit, |stub| {
+        restore(stub);
+        stub.store_imm(off::PERMIT_WHAT, 0);
+    });
+    unit.asm.jcc(EQUAL, stub);
+    restore(unit.asm);
 }

@@ -6,9 +6,9 @@ use std::sync::OnceLock;
 
 use proptest::prelude::*;
 use proptest::test_runner::Config;
-use relive_dbt::{Stop, accesses, repeats};
+use relive_dbt::{Access, Stop, accesses, repeats};
 use relive_host::Context;
-use relive_host::track::{self, Tracked};
+use relive_host::track::{self, Span, Tracked};
 
 use super::guest::*;
 use super::program::{END_BYTES, build, programs};
@@ -16,14 +16,13 @@ use super::random::first_state;
 use super::state::State;
 
 thread_local! {
-    /// The accesses seen of this thread's guest: instruction, address, whether it writes.
-    static TOLD: RefCell<Vec<(u64, u64, bool)>> = const { RefCell::new(Vec::new()) };
+    /// The accesses seen of this thread's guest.
+    static TOLD: RefCell<Vec<(Span, Tracked)>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Notes an access, and leaves as few registers alone as compiled code may.
-extern "C" fn note(_: &mut Context, addr: u64, word: u64) {
-    let tracked = Tracked::of(word);
-    TOLD.with_borrow_mut(|told| told.push((tracked.pc, addr, tracked.writes)));
+fn note(_: &mut Context, span: Span, word: u64) {
+    TOLD.with_borrow_mut(|told| told.push((span, Tracked::of(word))));
     if std::arch::is_x86_feature_detected!("avx") {
         // SAFETY: the routine that calls a tracker has saved all vector registers.
         unsafe { std::arch::asm!("vzeroall", out("ymm0") _, out("ymm1") _, out("ymm2") _) };
@@ -61,7 +60,7 @@ fn check(code: &[u8], seed: u64, base: u64) {
     while stepped.ctx.rip != end {
         let pc = stepped.ctx.rip;
         let all = accesses(&stepped.memory, stepped.ctx);
-        made.extend(all.iter().map(|a| (pc, a.addr, a.writes)));
+        made.extend(all.iter().map(|&access| (pc, access)));
         stepped.step();
     }
     // There is one guest at a time.
@@ -74,12 +73,17 @@ fn check(code: &[u8], seed: u64, base: u64) {
         let diff = plain.diff(&state);
         assert!(diff.is_empty(), "plain / tracked {max}:\n{diff}");
         assert_eq!(ticks, other, "ticks when tracked");
-        // In order, but for untracked accesses: the words of pushes and calls, for instance. The range of
-        // a repeated instruction is the tracker's to find.
+        // In order, but for untracked accesses: the words of pushes and calls, for instance. How far a repeated search
+        // goes is not known.
         let mut rest = made.iter();
         let told = TOLD.take().into_iter();
-        for told in told.filter(|(pc, ..)| !repeats(&tracked.memory, *pc)) {
-            assert!(rest.any(|one| *one == told), "{told:x?} is not made there");
+        for (span, t) in told.filter(|(_, t)| t.repeated || !repeats(&tracked.memory, t.pc)) {
+            let is_it = |(pc, a): &(u64, Access)| {
+                let all = !t.repeated || a.len == span.size;
+                all && (*pc, a.addr, a.writes) == (t.pc, span.addr, t.writes)
+            };
+            let made = span.size == 0 || rest.any(is_it);
+            assert!(made, "{span:x?} of {t:x?} is not made there");
         }
     }
 }

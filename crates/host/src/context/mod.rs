@@ -212,6 +212,8 @@ pub struct Context {
     pub permit_at: u64,
     /// See there.
     pub permit_what: u64,
+    /// The routine that looks at the lines of repeated stores and copies.
+    pub(crate) range_fn: u64,
     /// The era of tracked accesses, as a key has it: see [`crate::track`].
     pub(crate) track_key: u64,
     /// Guest registers during the check of an access.

@@ -86,6 +86,8 @@ pub const PERMIT_SPILL: i32 = offset_of!(Context, permit_spill) as i32;
 pub const PERMIT_AT: i32 = offset_of!(Context, permit_at) as i32;
 /// [`Context::permit_what`]
 pub const PERMIT_WHAT: i32 = offset_of!(Context, permit_what) as i32;
+/// `Context::range_fn`
+pub const RANGE_FN: i32 = offset_of!(Context, range_fn) as i32;
 /// `Context::track_key`
 pub const TRACK_KEY: i32 = offset_of!(Context, track_key) as i32;
 /// [`Context::track_spill`], first element

@@ -91,9 +91,60 @@ impl Tracked {
     }
 }
 
+/// The bytes of an access.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Span {
+    /// The first one.
+    pub addr: u64,
+    /// Their number; of a repeated access that may be 0.
+    pub size: u64,
+}
+
+impl Span {
+    /// Of an access whose first item is at `addr`, with the guest's rcx and flags. With the direction flag a repeated
+    /// access goes downwards from there (Intel SDM vol. 2B, REP).
+    pub(crate) fn of(tracked: Tracked, addr: u64, rcx: u64, flags: u64) -> Self {
+        const DIRECTION: u64 = 1 << 10;
+        let one = Self {
+            addr,
+            size: tracked.size,
+        };
+        if !tracked.repeated {
+            return one;
+        }
+        let size = one.size.saturating_mul(rcx);
+        let goes_down = flags & DIRECTION != 0 && rcx > 0;
+        let below = if goes_down { size - one.size } else { 0 };
+        Self {
+            addr: addr.wrapping_sub(below),
+            size,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_repeated_access_goes_either_way() {
+        let tracked = |repeated| Tracked {
+            pc: 0,
+            size: 8,
+            writes: true,
+            atomic: false,
+            repeated,
+            masked: None,
+        };
+        let of = |repeated, rcx, flags| {
+            let span = Span::of(tracked(repeated), 0x1000, rcx, flags);
+            (span.addr, span.size)
+        };
+        assert_eq!(of(false, 5, 1 << 10), (0x1000, 8));
+        assert_eq!(of(true, 5, 0), (0x1000, 40));
+        assert_eq!(of(true, 5, 1 << 10 | 1), (0x1000 - 32, 40));
+        assert_eq!(of(true, 0, 1 << 10), (0x1000, 0));
+    }
 
     #[test]
     fn a_description_is_one_word() {

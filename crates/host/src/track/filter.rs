@@ -76,10 +76,4 @@ impl Context {
     pub fn tracked_mask(&self, number: u8) -> u64 {
         self.masks[usize::from(number)]
     }
-
-    /// The guest's rcx, for a tracker: the context's own registers are not the guest's then.
-    #[must_use]
-    pub fn tracked_rcx(&self) -> u64 {
-        self.spill_rcx
-    }
 }

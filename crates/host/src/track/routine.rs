@@ -10,7 +10,7 @@
 use std::arch::naked_asm;
 use std::mem::offset_of;
 
-use super::access::{KINDS, SIZE_SHIFT, kind};
+use super::access::{KINDS, SIZE_SHIFT, Span, Tracked, kind};
 use super::filter::{ENTRY_SHIFT, ERA_SHIFT, ERAS};
 use super::lines::{LINES, Line, NOW, Now};
 use super::tracker::TRACKER;
@@ -198,10 +198,11 @@ unsafe extern "C" fn atomic() {
 }
 
 /// Hands an access on.
-extern "C" fn tell(ctx: &mut Context, addr: u64, word: u64) {
+extern "C" fn tell(ctx: &mut Context, addr: u64, word: u64, flags: u64) {
     // SAFETY: the one thread of the process.
     if let Some(tracker) = unsafe { *TRACKER.0.get() } {
-        tracker(ctx, addr, word);
+        let span = Span::of(Tracked::of(word), addr, ctx.spill_rcx, flags);
+        tracker(ctx, span, word);
     }
 }
 
@@ -246,6 +247,7 @@ unsafe extern "C" fn told() {
         "vzeroupper",
         "9:",
         "mov rsi, rcx",
+        "mov rcx, [rbp - 64]",
         "mov rax, [rdi + {host_fs}]",
         "wrfsbase rax",
         "call {tell}",

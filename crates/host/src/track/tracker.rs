@@ -3,12 +3,13 @@
 
 use std::cell::UnsafeCell;
 
+use super::access::Span;
 use crate::context::Context;
 use crate::layout::{TRACK_FILTER, TRACK_FILTER_BYTES};
 use crate::sys;
 
-/// Is told of accesses: the context, the address, [`Tracked::word`].
-pub type Tracker = extern "C" fn(&mut Context, u64, u64);
+/// Is told of accesses: the context, the bytes, [`super::Tracked::word`].
+pub type Tracker = fn(&mut Context, Span, u64);
 
 /// The tracker of the process.
 pub(super) struct Installed(pub(super) UnsafeCell<Option<Tracker>>);

@@ -4,7 +4,7 @@
 use std::cell::UnsafeCell;
 
 use relive_host::Context;
-use relive_host::track::{self, Tracked};
+use relive_host::track::{self, Span, Tracked};
 
 use super::call_order::Descriptors;
 use super::detector::Detector;
@@ -140,10 +140,10 @@ pub fn wrote(addr: u64, len: u64) {
 }
 
 /// Guest code is about to make an access that is not in the filter.
-extern "C" fn accessed(ctx: &mut Context, addr: u64, word: u64) {
+fn accessed(ctx: &mut Context, span: Span, word: u64) {
     let tracked = Tracked::of(word);
     with(|t| match tracked.masked {
-        None => t.access(ctx, &tracked, addr),
+        None => t.access(ctx, &tracked, span),
         Some((register, shift)) => {
             let mask = ctx.tracked_mask(register);
             for element in (0..tracked.size >> shift).filter(|n| mask >> n & 1 == 1) {
@@ -151,7 +151,11 @@ extern "C" fn accessed(ctx: &mut Context, addr: u64, word: u64) {
                     size: 1 << shift,
                     ..tracked
                 };
-                t.access(ctx, &one, addr.wrapping_add(element << shift));
+                let span = Span {
+                    addr: span.addr.wrapping_add(element << shift),
+                    size: one.size,
+                };
+                t.access(ctx, &one, span);
             }
         }
     });
@@ -173,11 +177,8 @@ impl Tracking {
     }
 
     /// Guest code makes an access.
-    fn access(&mut self, ctx: &mut Context, tracked: &Tracked, addr: u64) {
-        let size = match tracked.repeated {
-            true => tracked.size.saturating_mul(ctx.tracked_rcx()),
-            false => tracked.size,
-        };
+    fn access(&mut self, ctx: &mut Context, tracked: &Tracked, span: Span) {
+        let Span { addr, size } = span;
         if size == 0 {
             return;
         }
