@@ -18,7 +18,7 @@ pub struct Flip {
     pub thread: u32,
     /// The instruction of its access.
     pub site: u64,
-    /// Number of the word that both access; 0: any.
+    /// Number of the word that both access; 0: any. See [`SharedAccess::is_of`].
     pub word: u64,
     /// It waits when it comes there for this time, from 1 on.
     pub arrival: u32,
@@ -55,7 +55,17 @@ enum State {
     Ahead,
     /// It waits.
     Holds,
+    /// It has waited, and no other could go on.
+    GaveUp,
     Over,
+}
+
+impl Wish {
+    /// Whether this access is the one in front of which the thread waits, at some arrival.
+    fn is_at(&self, thread: u32, access: SharedAccess) -> bool {
+        let Flip { site, word, .. } = self.flip;
+        self.flip.thread == thread && site == access.site && access.is_of(word)
+    }
 }
 
 impl Flipping {
@@ -89,11 +99,11 @@ impl Flipping {
         wishes.any(|w| w.state == State::Holds && w.flip.thread == thread)
     }
 
-    /// The thread waits for nothing any more.
-    fn release(&mut self, thread: u32) {
-        let held = |w: &&mut Wish| w.state == State::Holds && w.flip.thread == thread;
-        for wish in self.wishes.iter_mut().filter(held) {
-            wish.state = State::Over;
+    /// The wishes of a thread go from one state to another.
+    fn change(&mut self, thread: u32, from: State, to: State) {
+        let concerned = |w: &&mut Wish| w.state == from && w.flip.thread == thread;
+        for wish in self.wishes.iter_mut().filter(concerned) {
+            wish.state = to;
         }
     }
 
@@ -136,7 +146,11 @@ impl Policy for Flipping {
         assert!(!waiting.is_empty(), "there is nobody to choose");
         let index = self.next(waiting);
         let thread = waiting[index];
-        self.release(thread);
+        let over = match self.can_go(waiting) {
+            true => State::Over,
+            false => State::GaveUp,
+        };
+        self.change(thread, State::Holds, over);
         self.waited.insert(thread, 0);
         index
     }
@@ -168,9 +182,7 @@ impl Policy for Flipping {
         let can_go = self.can_go(waiting);
         let mut waits = false;
         for wish in &mut self.wishes {
-            let Flip { site, word, .. } = wish.flip;
-            let here = site == access.site && (word == 0 || word == access.word);
-            if wish.state == State::Ahead && wish.flip.thread == thread && here {
+            if wish.state == State::Ahead && wish.is_at(thread, access) {
                 wish.arrivals += 1;
                 // If nobody is there to go first, it is tried again when it comes back.
                 if wish.arrivals >= wish.flip.arrival && can_go {
@@ -182,16 +194,37 @@ impl Policy for Flipping {
         waits
     }
 
+    fn awaits_others(&self, thread: u32, access: SharedAccess, waiting: &[u32]) -> bool {
+        let is_due = |w: &Wish| {
+            w.state == State::Ahead && w.arrivals + 1 >= w.flip.arrival && w.is_at(thread, access)
+        };
+        !self.can_go(waiting) && self.wishes.iter().any(is_due)
+    }
+
+    fn gave_up(&self, thread: u32) -> bool {
+        let gave_up = |w: &Wish| w.state == State::GaveUp && w.flip.thread == thread;
+        self.wishes.iter().any(gave_up)
+    }
+
+    fn gives_way_again(&mut self, thread: u32, waiting: &[u32]) -> bool {
+        let again = self.gave_up(thread) && self.can_go(waiting);
+        if again {
+            self.change(thread, State::GaveUp, State::Holds);
+        }
+        again
+    }
+
     fn makes(&mut self, thread: u32, access: SharedAccess) {
+        self.change(thread, State::GaveUp, State::Over);
         let met = self.wishes.iter().find(|wish| {
             let Flip { word, until, .. } = wish.flip;
             wish.state == State::Holds
                 && wish.flip.thread != thread
-                && (word == 0 || word == access.word)
+                && access.is_of(word)
                 && until == access.site
         });
         if let Some(waits) = met.map(|wish| wish.flip.thread) {
-            self.release(waits);
+            self.change(waits, State::Holds, State::Over);
             self.released = Some(waits);
         }
     }
@@ -248,6 +281,7 @@ mod tests {
         assert!(policy.give_way(1, access(10, 5), &[2]), "it comes back");
         // The other one sleeps now.
         assert_eq!(policy.choose(&[1]), 0);
+        policy.makes(1, access(10, 5));
         assert!(!policy.samples(false));
     }
 
@@ -265,5 +299,33 @@ mod tests {
         assert!(policy.give_way(1, access(10, 5), &[2]));
         let choices = (0..=Flipping::PATIENCE).filter(|_| policy.choose(&[1, 2]) == 0);
         assert_eq!(choices.count(), 1);
+    }
+
+    #[test]
+    fn a_thread_waits_again_for_one_that_slept() {
+        let mut policy = Flipping::new(Seed(1), &[FLIP]);
+        assert!(policy.awaits_others(1, access(10, 5), &[]));
+        assert!(!policy.awaits_others(1, access(10, 5), &[2]));
+        assert!(!policy.awaits_others(1, access(11, 5), &[]));
+        assert!(policy.give_way(1, access(10, 5), &[2]));
+        // The other one begins to sleep.
+        assert_eq!(policy.choose(&[1]), 0);
+        assert!(policy.gave_up(1) && !policy.gives_way_again(1, &[]));
+        assert!(policy.gives_way_again(1, &[2]));
+        policy.makes(2, access(20, 5));
+        assert!(!policy.gave_up(1) && policy.look(2, &[1]));
+    }
+
+    #[test]
+    fn a_call_is_turned_around_against_any_memory() {
+        let word = SharedAccess::ANY_MEMORY;
+        let mut policy = Flipping::new(Seed(1), &[Flip { word, ..FLIP }]);
+        let beside = SharedAccess::BESIDE_MEMORY;
+        assert!(!policy.give_way(1, access(10, beside), &[2]));
+        assert!(policy.give_way(1, access(10, 99), &[2]));
+        policy.makes(2, access(20, word + 1));
+        assert!(!policy.look(2, &[1]));
+        policy.makes(2, access(20, word));
+        assert!(policy.look(2, &[1]));
     }
 }

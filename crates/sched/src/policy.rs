@@ -51,6 +51,22 @@ pub trait Policy: Send {
         false
     }
 
+    /// Whether it would give way if another one could go on that sleeps for a time now.
+    fn awaits_others(&self, _thread: u32, _access: SharedAccess, _waiting: &[u32]) -> bool {
+        false
+    }
+
+    /// This thread gave way, and has got the baton as no other could go on: whether it still waits for something that one may do
+    /// that sleeps for a time now.
+    fn gave_up(&self, _thread: u32) -> bool {
+        false
+    }
+
+    /// Whether it gives way once more, as one of `waiting` can go on now.
+    fn gives_way_again(&mut self, _thread: u32, _waiting: &[u32]) -> bool {
+        false
+    }
+
     /// It makes the access now.
     fn makes(&mut self, _thread: u32, _access: SharedAccess) {}
 }
@@ -60,13 +76,26 @@ pub trait Policy: Send {
 pub struct SharedAccess {
     /// Address of the instruction.
     pub site: u64,
-    /// Number of the word: an address without its last three bits.
+    /// Number of the word: an address without its last three bits; or one that is no memory's
+    /// ([`SharedAccess::BESIDE_MEMORY`]).
     pub word: u64,
     /// Whether it may write.
     pub writes: bool,
 }
 
 impl SharedAccess {
+    /// From here on words are no memory's, but something else that threads share: calls access them.
+    pub const BESIDE_MEMORY: u64 = 1 << 60;
+    /// From here on the order of the call that accesses such a word matters against accesses to memory, too.
+    pub const ANY_MEMORY: u64 = 1 << 61;
+
+    /// Whether it is an access of an order of this word. 0: of any word.
+    #[must_use]
+    pub fn is_of(self, word: u64) -> bool {
+        let is_memory = self.word < Self::BESIDE_MEMORY;
+        word == 0 || word == self.word || word >= Self::ANY_MEMORY && is_memory
+    }
+
     /// Whether the order of both matters.
     #[must_use]
     pub fn conflicts(self, other: Self) -> bool {

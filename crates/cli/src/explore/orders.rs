@@ -6,7 +6,7 @@ use std::time::Instant;
 use relive_engine::Failure;
 use relive_engine::timeline::{AccessOrder, Races, Timeline, follow, orders, processes};
 use relive_gdb::At;
-use relive_sched::Flip;
+use relive_sched::{Flip, SharedAccess};
 use relive_symbols::{Named, Space};
 use relive_trace::Trace;
 
@@ -62,6 +62,10 @@ impl FoundOrders {
             for site in sites {
                 let named = || place_name(&space.name(site), site);
                 self.names.entry(site).or_insert_with(named);
+            }
+            if order.word >= SharedAccess::BESIDE_MEMORY {
+                self.all.push((*order, Concern::Shared));
+                continue;
             }
             let [first, second] = sites.map(|site| !is_library(&space, site));
             let binds = sites.iter().any(|&site| is_linker(&space, site));

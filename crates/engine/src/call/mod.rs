@@ -7,6 +7,7 @@ pub mod clone_args;
 pub mod log;
 pub mod reply;
 pub mod strings;
+pub mod words;
 
 use std::fmt;
 

@@ -5,7 +5,7 @@
 
 use std::arch::naked_asm;
 
-use super::{LINE_SHIFT, LINES, READ, WRITE};
+use super::bits::{LINE_SHIFT, LINES, READ, WRITE};
 use crate::context::off;
 
 /// In the routine's argument, beside log2 of the bytes of an item: there is a source at rsi, too.

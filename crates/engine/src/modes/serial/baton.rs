@@ -204,6 +204,24 @@ impl Baton {
         s.policy.give_way(thread, access, &ids)
     }
 
+    /// Whether it would, if one that sleeps for a time could go on.
+    pub fn awaits_others(&self, thread: u32, access: SharedAccess) -> bool {
+        let s = self.lock();
+        s.policy.awaits_others(thread, access, &s.ids())
+    }
+
+    /// Whether the holder has given way for something that has not come, as all others sleep.
+    pub fn gave_up(&self, thread: u32) -> bool {
+        self.lock().policy.gave_up(thread)
+    }
+
+    /// Whether it gives way for that once more.
+    pub fn gives_way_again(&self, thread: u32) -> bool {
+        let mut s = self.lock();
+        let ids = s.ids();
+        s.policy.gives_way_again(thread, &ids)
+    }
+
     /// The holder makes the access.
     pub fn makes(&self, thread: u32, access: SharedAccess) {
         self.lock().policy.makes(thread, access);

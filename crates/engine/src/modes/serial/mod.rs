@@ -179,9 +179,9 @@ impl Mode for Serial {
 }
 
 impl Outcomes for Serial {
-    fn begin_call(&self, _: &mut Task, _: &Call) -> Result<Begun> {
+    fn begin_call(&self, _: &mut Task, call: &Call) -> Result<Begun> {
         if let Some(sampler) = &self.sampler {
-            sampler.call_begins(&self.baton);
+            sampler.call_begins(&self.baton, call);
         }
         Ok(Begun::Live)
     }

@@ -7,11 +7,14 @@
 //! happen, and must never decide anything else: a switch is recorded where it was made.
 
 use relive_dbt::accesses;
+use relive_host::{GuestAddr, copy};
 use relive_sched::SharedAccess;
 
 use super::Serial;
 use super::sampler::Sampler;
 use super::sites::SITES;
+use crate::call::Call;
+use crate::call::words::words;
 use crate::exits::{self, Stepped};
 use crate::failure::Result;
 use crate::flow::Flow;
@@ -34,6 +37,9 @@ impl Serial {
         while let Some(mut gives_way) = self.baton.look(task.slot) {
             let meeting = meeting(&self.shm, task, sampler)?;
             if let Some(access) = meeting {
+                if self.baton.awaits_others(task.slot, access) {
+                    sampler.await_sleepers(|| !self.baton.awaits_others(task.slot, access));
+                }
                 gives_way |= self.baton.give_way(task.slot, access);
                 tracing::debug!(
                     target: "sched",
@@ -47,6 +53,11 @@ impl Serial {
             }
             if gives_way {
                 self.switch(task)?;
+                while self.baton.gave_up(task.slot)
+                    && sampler.await_sleepers(|| self.baton.gives_way_again(task.slot))
+                {
+                    self.switch(task)?;
+                }
                 if task.ctx.pending != 0 {
                     return Ok(Flow::Continue);
                 }
@@ -78,6 +89,10 @@ pub fn meeting(shm: &Shm, task: &Task, sampler: &Sampler) -> Result<Option<Share
         let mut memory = task.machine().memory();
         let mut all = memory.with_code(true, |_, code| accesses(code, &task.ctx))?;
         if all.is_empty() {
+            if is_call(site) {
+                drop(memory);
+                return Ok(call_meeting(shm, task, sampler));
+            }
             sampler.meetings().note_quiet(site);
         }
         all.retain(|access| memory.space.may_write(access.addr));
@@ -101,4 +116,26 @@ pub fn meeting(shm: &Shm, task: &Task, sampler: &Sampler) -> Result<Option<Share
         }
     }
     Ok(met)
+}
+
+/// Whether the instruction there is a system call.
+fn is_call(site: u64) -> bool {
+    const SYSCALL: [u8; 2] = [0x0f, 0x05];
+    let mut bytes = [0; 2];
+    copy::read(GuestAddr(site), &mut bytes).is_ok() && bytes == SYSCALL
+}
+
+/// The access of a call to what threads share beside memory, if they meet in it.
+fn call_meeting(shm: &Shm, task: &Task, sampler: &Sampler) -> Option<SharedAccess> {
+    let (call, site) = (Call::at(&task.ctx), task.ctx.rip);
+    let is_known = SITES.of(shm).contains(site);
+    let mut met = None;
+    for (word, writes) in words(call.nr, &call.args) {
+        let access = SharedAccess { site, word, writes };
+        let (meets, _) = sampler.meetings().note(task.index, access);
+        if meets || is_known || word >= SharedAccess::ANY_MEMORY {
+            met.get_or_insert(access);
+        }
+    }
+    met
 }

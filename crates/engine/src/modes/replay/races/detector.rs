@@ -13,7 +13,8 @@ use super::orders::Orders;
 use super::shadow::{Numbers, Part, Shadow, parts};
 use super::shadow_cell::{Made, preferred};
 use super::touch::{SyncObject, Touch, TouchOutcome, TouchPosition, Use};
-use crate::guide::races::{Race, RaceAccess, RaceHints, Races};
+use crate::call::words::words;
+use crate::guide::races::{OrderedAccess, Race, RaceAccess, RaceHints, Races};
 
 /// Late words that are kept.
 const MOST_LATE: usize = 100_000;
@@ -186,6 +187,25 @@ impl Detector {
         }
         self.synchronises(clear_tid, 4);
         self.uses(SyncObject::Word(clear_tid / 4 * 4), Use::Release);
+    }
+
+    /// The running thread makes a call by this instruction.
+    pub fn calls(&mut self, site: u64, nr: u32, args: &[u64; 6]) {
+        if let (Some(orders), Some(thread)) = (&mut self.orders, self.clocks.running()) {
+            if i64::from(nr) == libc::SYS_rt_sigreturn {
+                orders.returns(thread);
+            }
+            let access = OrderedAccess { thread, site };
+            orders.note_call(access, &words(nr, args));
+        }
+    }
+
+    /// A signal comes to the running thread.
+    pub fn takes_signal(&mut self) {
+        if let (Some(orders), Some(thread)) = (&mut self.orders, self.clocks.running()) {
+            orders.handles(thread);
+        }
+        self.uses(SyncObject::Signals, Use::Acquire);
     }
 
     /// The running thread uses an object.

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use relive_dbt::Stop;
 
 use super::call_order::{self, Called};
-use super::touch::{SyncObject, Use};
 use super::tracking::{self, Tracking};
 use crate::failure::Result;
 use crate::flow::Flow;
@@ -76,19 +75,24 @@ impl Stops for Racing {
     }
 
     fn before_event(&mut self, at: &mut Stepper, due: &DueEvent) -> Result<Option<()>> {
-        let begins = matches!(due, DueEvent::Stop(Stop::Syscall { .. }));
-        self.call = (begins || matches!(due, DueEvent::Resumed)).then(|| called(&at.task));
+        let begins = match due {
+            DueEvent::Stop(Stop::Syscall { pc, .. }) => Some(pc.0),
+            _ => None,
+        };
+        let resumes = matches!(due, DueEvent::Resumed);
+        self.call = (begins.is_some() || resumes).then(|| called(&at.task));
         tracking::with(|t| {
             // Writes of an ending thread, for instance: its thread id's word synchronises.
             t.written.clear();
             t.enter(&mut at.task)?;
-            match (due, &self.call) {
-                (DueEvent::Position(position), _)
+            match (due, &self.call, begins) {
+                (DueEvent::Position(position), ..)
                     if matches!(position.what, Happening::Signal(_)) =>
                 {
-                    t.detector.uses(SyncObject::Signals, Use::Acquire);
+                    t.detector.takes_signal();
                 }
-                (_, Some(call)) if begins => {
+                (_, Some(call), Some(site)) => {
+                    t.detector.calls(site, call.nr, &call.args);
                     call_order::before(call, &t.descriptors, &mut t.detector);
                     if i64::from(call.nr) == libc::SYS_exit {
                         leaves(t, &at.task);
