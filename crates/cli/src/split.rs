@@ -34,8 +34,7 @@ pub fn execute(args: &SplitArgs) -> Result<EndStatus, Failure> {
         None | Some(At::End) => None,
         Some(to) => {
             traces::go(&mut timeline, to)?;
-            let there = timeline.status().ended.is_none();
-            there.then(|| timeline.cut_place()).transpose()?
+            timeline.end_place()?
         }
     };
     traces::go(&mut timeline, args.from)?;

@@ -34,6 +34,18 @@ fn calls(sandbox: &Sandbox, process: &str) -> (Vec<Value>, Vec<String>) {
 }
 
 #[test]
+fn the_end_is_a_place_to_go_to() {
+    let sandbox = tree();
+    for process in ["0", "2"] {
+        let words = ["backtrace", "--json", "--process", process, "--at"];
+        let end = &json(&sandbox, &[&words[..], &["end"]].concat())[0];
+        let at = end["at"].as_str().unwrap();
+        let same = &json(&sandbox, &["backtrace", "--json", "--at", at])[0];
+        assert_eq!(same, end, "{at}");
+    }
+}
+
+#[test]
 fn what_is_printed_is_a_place_to_go_to() {
     let sandbox = tree();
     for process in ["0", "2"] {

@@ -146,6 +146,26 @@ fn every_command_knows_where_a_part_begins_and_ends() {
 }
 
 #[test]
+fn a_part_up_to_a_crash_has_the_crash() {
+    let sandbox = Sandbox::new();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/command/crash_late.c");
+    let program = sandbox.compile(&source, "program");
+    let outcome = sandbox.relive(&["record", "-o", "whole", text(&program)]);
+    assert_eq!(outcome.signal(), Some(11), "{outcome:#?}");
+    split(&sandbox, &["--from", "40", "--to", "crash"]);
+    let ask = |words: &[&str], name| {
+        let output = sandbox.relive(&[words, &[name]].concat()).ok().stdout;
+        // What it wrote, and where it died.
+        assert!(output.contains("main"), "{output}");
+        output
+    };
+    let words = ["last-write", "--var", "place"];
+    assert_eq!(ask(&words, "part"), ask(&words, "whole"));
+    let words = ["backtrace", "--at", "crash"];
+    assert_eq!(ask(&words, "part"), ask(&words, "whole"));
+}
+
+#[test]
 fn a_tree_begins_with_all_its_processes() {
     let (sandbox, output) = recorded("tree.c", 24);
     let mut most = 0;

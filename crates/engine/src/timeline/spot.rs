@@ -239,6 +239,13 @@ impl Timeline {
                 return finely(host, there, spot, wanted);
             }
         }
+        let end = Spot::of(&status);
+        let is_end = status.ended.is_some()
+            && (spot.event, spot.tick, spot.fine) == (end.event, end.tick, end.fine)
+            && spot.thread.is_none_or(|thread| Some(thread) == end.thread);
+        if is_end {
+            return Ok(Some((host, status)));
+        }
         let ways: Vec<String> = seen
             .iter()
             .map(|(thread, first)| format!("t{thread} from tick {first} on"))

@@ -1,5 +1,5 @@
 //! A place where a recording can be cut: the last one before the wanted one at which the process can be
-//! described. Must never lie behind the wanted one.
+//! described, or for the end of a part the first one behind it.
 
 use crate::failure::{Failure, Result};
 use crate::guide::point::{Point, Steps};
@@ -55,6 +55,24 @@ impl Timeline {
                 return Ok(Some(found));
             }
             event = event.max(status.point.event) + 1;
+        }
+    }
+
+    /// The first place here or later at which a part can end, as tapes end behind an event; `None`: the process ends by then.
+    ///
+    /// # Errors
+    /// Divergence.
+    pub fn end_place(&mut self) -> Result<Option<CutPlace>> {
+        self.forget_changes();
+        let here = self.status;
+        if here.ended.is_some() {
+            return Ok(None);
+        }
+        let event = here.point.event;
+        let (_, behind, _) = self.behind_event(event, &mut Uninterrupted)?;
+        match behind.point.is_before(&here.point) {
+            true => self.place_from(event + 1),
+            false => self.place_from(event),
         }
     }
 
