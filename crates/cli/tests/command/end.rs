@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Stdio;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::sandbox::{Outcome, Sandbox, text, wait};
 
@@ -195,6 +195,37 @@ fn a_killed_process_ends_its_replay() {
             stderr: std::fs::read_to_string(errors).unwrap(),
         };
         outcome.refused("a process of the replay is gone before its end");
+    }
+}
+
+/// One waits for the output of another, which nobody will ever write.
+#[test]
+fn a_killed_replay_leaves_no_process() {
+    let sandbox = Sandbox::new();
+    let many = "i=0; while [ $i -lt 20000 ]; do echo $i >&2; i=$((i+1)); done";
+    let script = format!("{{ {many}; echo go; }} | {{ read word; echo late; }}");
+    sandbox.relive(&["record", "sh", "-c", &script]).ok();
+    for signal in [libc::SIGTERM, libc::SIGKILL] {
+        let mut command = sandbox.command(&["replay"]);
+        command.stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut replay = command.spawn().unwrap();
+        let mut output = replay.stderr.take().unwrap();
+        output.read_exact(&mut [0]).unwrap();
+        let all = descendants(replay.id());
+        assert!(all.len() >= 3, "{all:?}");
+        // SAFETY: the process that was started here.
+        unsafe { libc::kill(replay.id() as i32, signal) };
+        wait(&mut replay);
+        drop(output);
+        let lives = |pid: u32| {
+            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            stat.contains("(relive") && !stat.contains(") Z ")
+        };
+        let start = Instant::now();
+        while all.iter().any(|(pid, ..)| lives(*pid)) {
+            assert!(start.elapsed() < Duration::from_secs(30), "{all:?}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 }
 

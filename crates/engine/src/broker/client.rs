@@ -3,20 +3,21 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 use std::path::Path;
 use std::sync::{Mutex, OnceLock};
 
 use relive_trace::{Error, FileId};
 use rustix::fs::{FlockOperation, fcntl_lock};
 use rustix::io::Errno;
+use rustix::net::RecvFlags;
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use super::socket;
 use super::wire::{ANSWER, BrokerOutcome, BrokerRequest, Sum, VARIABLE, decode_answer};
 use crate::descriptor_limit;
 use crate::failure::{Failure, Result};
-use crate::messages::MOST;
+use crate::messages::{self, MOST};
 
 struct Client {
     /// Copies that are open already; a forked process has them too.
@@ -165,6 +166,22 @@ pub fn proc_file(which: Proc) -> Option<File> {
 /// It is gone.
 pub fn report(sum: Sum) -> Result<()> {
     send(&client()?.socket, BrokerRequest::Sum(sum), 0)
+}
+
+/// Looks whether the supervisor is there: its end of the socket is open. What lies there stays for whom it is meant for.
+///
+/// # Errors
+/// It is gone.
+pub fn need_supervisor() -> Result<()> {
+    let Some(client) = CLIENT.get() else {
+        return Ok(());
+    };
+    let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+    match messages::receive(client.socket.as_fd(), &mut [0], flags) {
+        Ok(message) if message.len == 0 => Err(gone()),
+        Err(e) if e.raw_os_error() == Some(libc::ECONNRESET) => Err(gone()),
+        _ => Ok(()),
+    }
 }
 
 fn client() -> Result<&'static Client> {

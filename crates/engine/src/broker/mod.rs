@@ -17,7 +17,7 @@ mod server;
 mod socket;
 mod wire;
 
-pub use client::{Proc, attach, copy, proc_file, report, requested, translations};
+pub use client::{Proc, attach, copy, need_supervisor, proc_file, report, requested, translations};
 pub use server::{Broker, Gathered, Members};
 pub use wire::Sum;
 

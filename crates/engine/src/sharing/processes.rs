@@ -15,6 +15,7 @@ use relive_host::sys;
 
 use super::dead_process;
 use super::visit::Visit;
+use crate::broker::need_supervisor;
 use crate::failure::{FailureClass, Result};
 use crate::section::{Section, Shareable};
 
@@ -291,7 +292,7 @@ impl ProcessSlot {
     /// by the supervisor, which says so and ends all.
     ///
     /// # Errors
-    /// Another process of the replay has failed.
+    /// Another process of the replay has failed, or its supervisor is gone.
     pub fn await_turn(&self, turn: Option<u32>) -> Result<bool> {
         self.waiting.fetch_add(1, Ordering::SeqCst);
         let reached = loop {
@@ -306,6 +307,7 @@ impl ProcessSlot {
             if crate::shm::shared().is_some_and(|shm| shm.failure().is_some()) {
                 return Err(FailureClass::Elsewhere.into());
             }
+            need_supervisor()?;
         };
         self.waiting.fetch_sub(1, Ordering::SeqCst);
         Ok(reached)

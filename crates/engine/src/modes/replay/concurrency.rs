@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use relive_host::sys;
 
 use super::hook_state;
+use crate::broker::need_supervisor;
 use crate::failure::{FailureClass, Result};
 use crate::machine::Machine;
 use crate::section::{Section, Shareable};
@@ -90,10 +91,7 @@ fn wait(shm: &Shm, child: &ProcessSlot) -> Result<()> {
         if child.ended.load(Ordering::Acquire) != 0 || concurrency.has_room(1) {
             break;
         }
-        sys::futex_wait(wake, seen, Some(100));
-        if shm.failure().is_some() {
-            return Err(FailureClass::Elsewhere.into());
-        }
+        wait_a_while(shm, seen)?;
     }
     concurrency.waiting.fetch_sub(1, Ordering::AcqRel);
     Ok(())
@@ -113,11 +111,20 @@ pub fn await_restored(shm: &Shm, all: u32) -> Result<()> {
         if restored.load(Ordering::Acquire) >= all {
             return Ok(());
         }
-        if shm.failure().is_some() {
-            return Err(FailureClass::Elsewhere.into());
-        }
-        sys::futex_wait(wake, seen, Some(100));
+        wait_a_while(shm, seen)?;
     }
+}
+
+/// Waits for something to happen in the tree behind what was `seen`, a while at most.
+///
+/// # Errors
+/// Another process has failed, or the supervisor is gone: nobody would end this one.
+pub fn wait_a_while(shm: &Shm, seen: u32) -> Result<()> {
+    sys::futex_wait(&shm.header().wake, seen, Some(100));
+    if shm.failure().is_some() {
+        return Err(FailureClass::Elsewhere.into());
+    }
+    need_supervisor()
 }
 
 /// Wakes all processes that wait for something to happen in the tree.

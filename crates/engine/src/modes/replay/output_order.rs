@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 
 use relive_host::sys;
 
+use super::concurrency;
 use super::hook_state;
 use super::report::divergence;
 use crate::call::Call;
@@ -46,16 +47,15 @@ pub fn replay(task: &mut Task, call: &Call, answer: &Answer) -> Result<()> {
         tracing::debug!(target: "output", "{} waits with output {order} for {next}", task.id());
     }
     while turn.load(Ordering::Acquire) < order {
-        if shm.failure().is_some() {
-            return Err(FailureClass::Elsewhere.into());
-        }
         let seen = shm.header().wake.load(Ordering::Acquire);
         if turn.load(Ordering::Acquire) < order {
+            let mut waited = Ok(());
             // At rest: where threads run together, another one may need quiet before its own output.
             task.while_away(&mut || {
-                sys::futex_wait(&shm.header().wake, seen, Some(100));
+                waited = concurrency::wait_a_while(shm, seen);
                 0
             });
+            waited?;
         }
     }
     if !hook_state::quiet() {
