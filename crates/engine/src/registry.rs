@@ -287,6 +287,15 @@ impl Registry {
             .flatten()
     }
 
+    /// The same of those that have said it.
+    #[must_use]
+    pub fn described_at_rest(&self, me: &Member) -> Vec<(usize, RestPlace)> {
+        let members = self.members();
+        let others = members.all.iter().filter(|m| m.id != me.id);
+        let described = others.map(|m| (m.task.load(Ordering::Acquire), m.place()));
+        described.filter(|(task, _)| *task != 0).collect()
+    }
+
     /// While there is quiet: threads that go on from here on do not run together any more, and no thread asks for
     /// quiet again.
     pub fn part(&self) {

@@ -34,6 +34,8 @@ pub struct TapeOut {
     pub course: Option<Course>,
     /// Forks of the process that the thread knew of when it stood still last.
     pub forks: u64,
+    /// It stands still, behind a mark.
+    pub stands: bool,
     /// The call at hand has forked, and is not logged yet.
     pub forked: bool,
 }
@@ -84,6 +86,7 @@ impl TapeOut {
             ops_before_call: 0,
             course: None,
             forks: 0,
+            stands: false,
             forked: false,
         }
     }

@@ -34,7 +34,7 @@ impl Forks {
         match &mut task.tape {
             // The mark that comes next is the one behind the fork.
             Tape::Out(tape) if tape.forked => return Ok(()),
-            Tape::Out(tape) => tape.forks = count,
+            Tape::Out(tape) => (tape.forks, tape.stands) = (count, true),
             _ => {}
         }
         make_mark(task, event).map(drop)
@@ -42,15 +42,44 @@ impl Forks {
 
     /// It goes on: behind the forks that were made meanwhile.
     pub fn stood_still(&self, task: &mut Task, event: bool) -> Result<()> {
-        let Tape::Out(tape) = &task.tape else {
+        match &mut task.tape {
+            // Its own one comes before them: it says so when that is logged.
+            Tape::Out(tape) if tape.forked => Ok(()),
+            Tape::Out(tape) => {
+                tape.stands = false;
+                self.comes_behind_new(task, event)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What the task does next comes behind all forks that it does not know of.
+    fn comes_behind_new(&self, task: &mut Task, event: bool) -> Result<()> {
+        let Tape::Out(tape) = &mut task.tape else {
             return Ok(());
         };
         let new: Vec<(u32, Mark)> = {
-            let (known, marks) = (tape.forks, self.marks());
+            let marks = self.marks();
+            let known = std::mem::replace(&mut tape.forks, marks.count);
             let new = marks.last.iter().filter(|(_, (number, _))| *number > known);
             new.map(|(thread, (_, mark))| (*thread, *mark)).collect()
         };
         note_behind(task, &new, event)
+    }
+
+    /// The task has logged a call: if that was a fork, those that stood still meanwhile are behind what comes next.
+    pub fn mark_behind(&self, task: &mut Task) -> Result<()> {
+        /// Bytes of a system call's instruction.
+        const SYSCALL: u64 = 2;
+        let forked = match &mut task.tape {
+            Tape::Out(tape) => std::mem::take(&mut tape.forked),
+            _ => false,
+        };
+        if !forked {
+            return Ok(());
+        }
+        make_mark_at(task, false, task.ctx.rip + SYSCALL)?;
+        self.comes_behind_new(task, false)
     }
 
     /// The task is about to fork, all others at rest.
@@ -58,21 +87,35 @@ impl Forks {
         let Some(me) = task.member.clone() else {
             return Ok(());
         };
-        let others = task.machine().registry.all_at_rest(&me).unwrap_or_default();
-        let stands = |(at, place): (usize, RestPlace)| {
-            // SAFETY: the registry has the addresses of tasks, and there is quiet.
-            let other = unsafe { &*std::ptr::with_exposed_provenance::<Task>(at) };
-            (place != RestPlace::Unknown && other.ctx.marks > 0)
-                .then_some((other.slot, other.ctx.marks))
-        };
-        let behind: Vec<(u32, Mark)> = others.into_iter().filter_map(stands).collect();
+        // The one that comes next is made behind the fork.
+        let mark = task.ctx.marks + 1;
+        let mut behind: Vec<(u32, Mark)> = Vec::new();
+        for (at, place) in task.machine().registry.described_at_rest(&me) {
+            // SAFETY: the registry has the addresses of tasks, whose threads do nothing while there is quiet.
+            let other = unsafe { &mut *std::ptr::with_exposed_provenance_mut::<Task>(at) };
+            let Tape::Out(tape) = &mut other.tape else {
+                continue;
+            };
+            let sleeps = matches!(place, RestPlace::Call | RestPlace::MemoryOfCall);
+            if tape.forked {
+                // By its own mark behind that.
+                behind.push((other.slot, other.ctx.marks + 1));
+            } else if tape.stands {
+                behind.push((other.slot, other.ctx.marks));
+            } else if sleeps {
+                // It has made no mark, and is answered for.
+                make_mark(other, true)?;
+                note_behind(other, &[(task.slot, mark)], true)?;
+                behind.push((other.slot, other.ctx.marks));
+            }
+        }
         note_behind(task, &behind, true)?;
         let mut marks = self.marks();
         marks.count += 1;
-        let last = (marks.count, task.ctx.marks + 1);
+        let last = (marks.count, mark);
         marks.last.insert(task.slot, last);
         if let Tape::Out(tape) = &mut task.tape {
-            tape.forked = true;
+            (tape.forks, tape.forked) = (marks.count, true);
         }
         Ok(())
     }
@@ -80,19 +123,5 @@ impl Forks {
     /// In the child, which is alone.
     pub fn forget(&self) {
         *self.marks() = ForkMarks::default();
-    }
-}
-
-/// The call that a thread has just logged: if it was a fork, those that stood still meanwhile are behind what comes next.
-pub fn mark_behind(task: &mut Task) -> Result<()> {
-    /// Bytes of a system call's instruction.
-    const SYSCALL: u64 = 2;
-    let forked = match &mut task.tape {
-        Tape::Out(tape) => std::mem::take(&mut tape.forked),
-        _ => false,
-    };
-    match forked {
-        true => make_mark_at(task, false, task.ctx.rip + SYSCALL).map(drop),
-        false => Ok(()),
     }
 }

@@ -161,7 +161,7 @@ impl Outcomes for Sketch {
             holder.goes_on();
         }
         syscall_event::log(task, call, result)?;
-        forks::mark_behind(task)?;
+        self.forks.mark_behind(task)?;
         if self.checkpoints.is_some() && i64::from(call.nr) == libc::SYS_prctl {
             checkpoints::told_by_prctl(self.shm, call);
         }
