@@ -1,8 +1,7 @@
 // relive: threads=yes sketch=yes timeout=60
 // Threads hand buffers to each other, and fill and copy them by repeated string instructions of all lengths, forwards and
 // backwards; some run into a page that a handler opens.
-#include <signal.h>
-#include <stdint.h>
+#include <pthread.h>
 #include <sys/mman.h>
 
 #include "check.h"

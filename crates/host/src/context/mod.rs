@@ -98,15 +98,15 @@ pub struct Context {
     pub spill_rcx: u64,
     /// Further spill slots for the emitter.
     pub spill: [u64; 3],
-    /// The exit that was taken: written by exit stubs (see [`EXIT_TOLD`] and
-    /// [`EXIT_DESCRIBED`]), or [`EXIT_FAULT`].
-    pub exit: u32,
     /// Non-zero when an asynchronous signal has been noted: checked before every interruptible
     /// system call. Where translated code is entered it is checked as one word with `wanted`.
     pub pending: u32,
     /// Non-zero when another thread needs this one to leave translated code
     /// ([`crate::call_out::call_out`]); calls of the guest's do not end because of it.
     pub wanted: u32,
+    /// The exit that was taken: written by exit stubs (see [`EXIT_TOLD`] and
+    /// [`EXIT_DESCRIBED`]), or [`EXIT_FAULT`].
+    pub exit: u32,
     /// Padding.
     pub reserved: u32,
     /// Jump target of exit stubs: `exit_to_host`.

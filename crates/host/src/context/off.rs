@@ -15,6 +15,8 @@ pub const SPILL: i32 = offset_of!(Context, spill) as i32;
 pub const EXIT: i32 = offset_of!(Context, exit) as i32;
 /// [`Context::pending`]
 pub const PENDING: i32 = offset_of!(Context, pending) as i32;
+// Read as one word with the next field, also where the guest wants all of its accesses to be aligned (EFLAGS.AC).
+const _: () = assert!(PENDING % 8 == 0);
 /// [`Context::exit_fn`]
 pub const EXIT_FN: i32 = offset_of!(Context, exit_fn) as i32;
 /// [`Context::this`]

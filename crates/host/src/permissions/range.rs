@@ -101,8 +101,9 @@ unsafe extern "C" fn look() {
         "6:",
         "cmp rcx, 8",
         "jb 7f",
-        "cmp eax, {lines} - 8",
-        "ja 7f",
+        // Aligned, as the guest may want all accesses to be (EFLAGS.AC); so they do not go beyond the table.
+        "test al, 7",
+        "jnz 7f",
         "mov rdi, [r9 + rax]",
         "and rdi, r10",
         "cmp rdi, r10",

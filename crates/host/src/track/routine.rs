@@ -197,6 +197,9 @@ unsafe extern "C" fn atomic() {
     )
 }
 
+/// Flags that compiled code must not find set: DF and AC.
+const UNUSUAL: u32 = 1 << 10 | 1 << 18;
+
 /// Hands an access on.
 extern "C" fn tell(ctx: &mut Context, addr: u64, word: u64, flags: u64) {
     // SAFETY: the one thread of the process.
@@ -221,7 +224,11 @@ unsafe extern "C" fn told() {
         "push r10",
         "push r11",
         "pushfq",
-        "cld",
+        "test dword ptr [rsp], {unusual}",
+        "jz 1f",
+        "push 2",
+        "popfq",
+        "1:",
         "and rsp, -16",
         "mov rdi, gs:[{this}]",
         "cmp dword ptr [rdi + {form}], {avx}",
@@ -275,11 +282,13 @@ unsafe extern "C" fn told() {
         ".endr",
         "9:",
         "lea rsp, [rbp - 64]",
-        "test byte ptr [rsp + 1], 4",
+        "test dword ptr [rsp], {unusual}",
         "jz 2f",
-        "std",
+        "popfq",
+        "jmp 3f",
         "2:",
         "pop rax",
+        "3:",
         "pop r11",
         "pop r10",
         "pop r9",
@@ -297,5 +306,6 @@ unsafe extern "C" fn told() {
         host_fs = const off::HOST_FS,
         guest_fs = const off::GUEST_FS,
         tell = sym tell,
+        unusual = const UNUSUAL,
     )
 }
