@@ -6,8 +6,8 @@ use relive_engine::Failure;
 
 use relive_engine::explore;
 use relive_engine::supervisor::{
-    self, EndStatus, EpochFinder, EpochPlan, FinderEnd, FlightPart, FlightPlan, FlightWindow,
-    HeldOutputs, KeptFlight, KeptSearches, LiveImages, LiveIndexed, RecordOptions,
+    self, EndStatus, EpochPlan, FinderEnd, FlightPart, FlightPlan, FlightWindow, HeldOutputs,
+    KeptFlight, KeptSearches, LiveImages, LiveIndexed, RecordOptions,
 };
 use relive_sched::Seed;
 use relive_trace::ImageSet;
@@ -135,7 +135,8 @@ pub fn execute(args: &RecordArgs) -> Result<EndStatus, Failure> {
     match supervisor::record(&options) {
         Ok(mut recording) => {
             recording.remarks.iter().for_each(|remark| complain(remark));
-            let found = recording.finder.take().map(EpochFinder::finish);
+            let finder = recording.finder.take();
+            let found = finder.map(|finder| finder.finish(&mut tell_of_search));
             if let (Some(how), Some(totals)) = (args.stats.stats, &recording.totals) {
                 let mut stats = Stats::new(totals, Some(&recording.summary));
                 if let Some(found) = &found {
@@ -202,6 +203,13 @@ pub fn execute(args: &RecordArgs) -> Result<EndStatus, Failure> {
 
 fn half_of_cores() -> usize {
     (traces::jobs(None) / 2).max(1)
+}
+
+/// The program has ended, and the search goes on.
+fn tell_of_search() {
+    tell(
+        "the program has ended; the order of its threads is still searched (Ctrl-C: end that, and keep the recording as a sketch)",
+    );
 }
 
 /// How exact a recording is whose order was searched.

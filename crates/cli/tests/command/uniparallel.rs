@@ -200,6 +200,42 @@ fn a_search_that_is_killed_leaves_a_sketch() {
     assert!(is_exact(sandbox, "trace"));
 }
 
+/// Behind the program's end.
+#[test]
+fn a_search_ends_by_a_signal_to_the_recorder() {
+    for signal in [libc::SIGTERM, libc::SIGINT] {
+        let sandbox = Sandbox::new();
+        let mut command = recording(&sandbox, "1000");
+        command.stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut recorder = command.spawn().unwrap();
+        let manifest = sandbox.path("trace").join("manifest.json");
+        let is_whole = || {
+            let text = std::fs::read_to_string(&manifest).unwrap_or_default();
+            text.contains("\"complete\": true")
+        };
+        while !is_whole() {
+            assert!(recorder.try_wait().unwrap().is_none());
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        // It may be between the two, where the keyboard's signals are still the program's.
+        let status = loop {
+            if let Some(status) = recorder.try_wait().unwrap() {
+                break status;
+            }
+            // SAFETY: the process that was started here, and has not been waited for.
+            unsafe { libc::kill(recorder.id() as i32, signal) };
+            std::thread::sleep(Duration::from_millis(1));
+        };
+        let mut says = String::new();
+        let mut stderr = recorder.stderr.take().unwrap();
+        std::io::Read::read_to_string(&mut stderr, &mut says).unwrap();
+        assert!(status.success(), "{says}");
+        assert!(says.contains("a signal has ended the search"), "{says}");
+        assert!(!is_exact(&sandbox, "trace"));
+        sandbox.relive(&["replay", "trace"]).ok();
+    }
+}
+
 /// The program, a process that searches an epoch, or the recorder, is killed at any moment: what there is is exact up to its end, and says
 /// where that is. `RELIVE_KILLS` sets how often.
 #[test]

@@ -12,7 +12,7 @@ use super::children::{has_children_besides, reap};
 use super::deadlock::{Deadlock, Watch};
 use super::epoch_finder::EpochFinder;
 use super::flight::{Flight, KeptFlight};
-use super::forwarding::pass_on;
+use super::forwarding::{self, pass_on};
 use super::kept_searches::KeptSearches;
 use super::live_index::{LiveImages, LiveIndex, LiveIndexed};
 use super::status::EndStatus;
@@ -171,6 +171,7 @@ impl Drain {
                 ended = true;
                 if pid == root {
                     status = Some(EndStatus::from_wait(s));
+                    forwarding::program_has_ended(&self.shm);
                 }
                 self.child_is_gone(pid as u32);
             }

@@ -8,11 +8,13 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::{Deserialize, Serialize};
 
 use super::children::{dies_with_parent, leaves_group_signals};
+use super::forwarding;
 use crate::failure::{Failure, Result};
 
 /// How the epochs of a recording are found while it runs, or those of what a flight recording keeps.
@@ -168,46 +170,74 @@ impl EpochFinder {
         }
     }
 
-    fn take_news(&mut self) {
+    /// Whether more may come.
+    fn take_news(&mut self) -> bool {
         let mut bytes = [0; 4096];
-        loop {
+        let goes_on = loop {
             match self.stream.read(&mut bytes) {
                 Ok(read @ 1..) => self.rest.extend_from_slice(&bytes[..read]),
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                Ok(0) | Err(_) => break,
+                Err(e) => break e.kind() == ErrorKind::WouldBlock,
+                Ok(0) => break false,
             }
-        }
+        };
         while let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = self.rest.drain(..=end).collect();
             if let Ok(news) = serde_json::from_slice(&line) {
                 self.news = news;
             }
         }
+        goes_on
     }
 
-    /// No further image comes, and the recording is whole: waits until the order of all epochs is found, or is not.
+    /// No further image comes, and the recording is whole: waits until the order of all epochs is found, or is not. A signal that
+    /// would end the recorder, or one of the keyboard, ends the search. `waits` is called when that takes a second.
     #[must_use]
-    pub fn finish(mut self) -> FinderEnd {
-        let status = self.end();
+    pub fn finish(mut self, waits: &mut dyn FnMut()) -> FinderEnd {
+        let status = self.end(waits);
         let none = |what: String| {
             Failure::setup(format!("the process that searches it has ended: {what}"))
         };
         match (self.news.end.take(), status) {
             (Some(end), _) => end,
-            (None, Ok(status)) => FinderEnd::failed(none(status)),
+            (None, Ok(Some(status))) => FinderEnd::failed(none(status)),
+            (None, Ok(None)) => FinderEnd::failed(Failure::setup("a signal has ended the search")),
             (None, Err(error)) => FinderEnd::failed(none(error.to_string())),
         }
     }
 
-    /// Waits for its end: how it has ended.
-    fn end(&mut self) -> std::io::Result<String> {
-        self.stream.set_nonblocking(false)?;
+    /// Waits for its end: how it has ended. `None`: by a signal to this process.
+    fn end(&mut self, waits: &mut dyn FnMut()) -> std::io::Result<Option<String>> {
+        const LONG: Duration = Duration::from_secs(1);
+        const LOOK: Timespec = Timespec {
+            tv_sec: 0,
+            tv_nsec: 100_000_000,
+        };
+        forwarding::end_by_keyboard();
+        let (start, mut told) = (Instant::now(), false);
         self.tell();
-        self.no_more_images();
-        self.take_news();
+        while self.take_news() {
+            if forwarding::asks_to_end() {
+                self.child.kill()?;
+                self.child.wait()?;
+                return Ok(None);
+            }
+            if !told && start.elapsed() >= LONG {
+                told = true;
+                waits();
+            }
+            let mut flags = PollFlags::IN;
+            match self.untold.is_empty() {
+                true => self.no_more_images(),
+                false => flags |= PollFlags::OUT,
+            }
+            // Interrupted, it looks.
+            let _ = poll(&mut [PollFd::new(&self.stream, flags)], Some(&LOOK));
+            self.tell();
+        }
         match self.is_gone {
-            true => Ok("too early".to_owned()),
-            false => Ok(self.child.wait()?.to_string()),
+            true => Ok(Some("too early".to_owned())),
+            false => Ok(Some(self.child.wait()?.to_string())),
         }
     }
 }

@@ -51,14 +51,43 @@ pub fn wake_at_child_end(shm: &Shm) {
 pub fn forward_endings() {
     for sig in ENDINGS {
         if !relive_host::signal::is_ignored(sig) {
-            // SAFETY: plain numbers, for which all zeros are a value.
-            let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-            action.sa_sigaction = note_forward as *const () as libc::sighandler_t;
-            action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
-            // SAFETY: the handler only stores to an atomic.
-            unsafe { libc::sigaction(sig, &raw const action, std::ptr::null_mut()) };
+            note(sig);
         }
     }
+}
+
+/// From now on [`TO_FORWARD`] says that this signal has come.
+fn note(sig: i32) {
+    // SAFETY: plain numbers, for which all zeros are a value.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = note_forward as *const () as libc::sighandler_t;
+    action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
+    // SAFETY: the handler only stores to an atomic.
+    unsafe { libc::sigaction(sig, &raw const action, std::ptr::null_mut()) };
+}
+
+/// The program's first process has ended: what it got too was its own.
+pub fn program_has_ended(shm: &Shm) {
+    let noted = TO_FORWARD.load(Ordering::Acquire);
+    let received = RECEIVED.of(shm).last();
+    let is_its_own = |signal| received.is_some_and(|one| one.is(signal));
+    if EndingSignal::unpack(noted).is_some_and(is_its_own) {
+        let (ok, fail) = (Ordering::AcqRel, Ordering::Relaxed);
+        // Another one may have come since.
+        let _ = TO_FORWARD.compare_exchange(noted, 0, ok, fail);
+    }
+}
+
+/// From now on the signals of the keyboard end what the supervisor still does, too: see [`asks_to_end`].
+pub fn end_by_keyboard() {
+    for sig in [libc::SIGINT, libc::SIGQUIT] {
+        note(sig);
+    }
+}
+
+/// Whether a signal has come behind the program's end that would end the supervisor.
+pub fn asks_to_end() -> bool {
+    TO_FORWARD.load(Ordering::Acquire) != 0
 }
 
 /// Somebody has asked the recorder by a signal to keep what there is.

@@ -52,7 +52,7 @@ impl KeptSearches {
             finder.tick();
         }
         if let Some((folder, finder)) = self.running.take_if(|(_, finder)| finder.has_ended()) {
-            self.ends.push((folder, finder.finish()));
+            self.ends.push((folder, finder.finish(&mut || {})));
         }
         self.begin_next();
     }
@@ -75,7 +75,7 @@ impl KeptSearches {
     #[must_use]
     pub fn finish(mut self) -> Vec<(PathBuf, FinderEnd)> {
         while let Some((folder, finder)) = self.running.take() {
-            self.ends.push((folder, finder.finish()));
+            self.ends.push((folder, finder.finish(&mut || {})));
             self.begin_next();
         }
         self.ends
