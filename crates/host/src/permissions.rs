@@ -102,6 +102,15 @@ impl Permissions {
         }
     }
 
+    /// Permits nothing of this many lines from one on, which do not go around the end of the table.
+    pub fn forbid_all(&self, first: u32, count: u64) {
+        for line in (0..count).map(|n| first.wrapping_add(n as u32)) {
+            self.entry(line).store(0, Ordering::Relaxed);
+        }
+        // The border.
+        self.set(first, 0);
+    }
+
     /// Permits nothing.
     pub fn clear(&self) {
         let args = [self.at, LINES, libc::MADV_DONTNEED as u64, 0, 0, 0];
@@ -147,6 +156,12 @@ mod tests {
         assert!(table.permits(1, true) && !table.permits(2, false));
         assert_eq!(all(1), READ | WRITE, "the next one is not");
         assert_eq!(all(0) & WRITE_ON, WRITE_ON);
+        table.permit_all(8, 4);
+        table.forbid_all(9, 2);
+        assert_eq!(
+            [all(8), all(9), all(10), all(11)],
+            [READ | WRITE, 0, 0, READ | WRITE]
+        );
         table.clear();
         assert_eq!(all(6), 0);
     }

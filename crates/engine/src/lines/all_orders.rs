@@ -377,6 +377,16 @@ const BOTH: Wants = &[(0, true), (64, true)];
 /// No access: a call, in which the thread is at rest.
 const CALL: Wants = &[];
 const PAIR: Wants = &[(0, true), (1, true)];
+/// As a call that unmaps it.
+const PAGE: Wants = &{
+    let mut page = [(0, true); 64];
+    let mut line = 0;
+    while line < page.len() {
+        page[line].0 = line as u32;
+        line += 1;
+    }
+    page
+};
 
 #[test]
 fn two_threads_that_write_and_read() {
@@ -398,6 +408,13 @@ fn lines_that_go_along_are_in_order_too() {
     assert!(all_orders(&[&[W0], &[W1], &[R0]]) > 100);
     assert!(all_orders(&[&[R1], &[W1], &[W0]]) > 100);
     assert!(all_orders(&[&[PAIR], &[R1], &[W0]]) > 100);
+}
+
+#[test]
+fn a_page_is_taken_in_order() {
+    assert!(all_orders(&[&[PAGE, R0], &[W0, PAGE]]) > 100);
+    assert!(all_orders(&[&[PAGE], &[W1, R64], &[R0]]) > 100);
+    assert!(all_orders(&[&[PAGE], &[PAGE, W1]]) > 100);
 }
 
 #[test]
@@ -438,7 +455,7 @@ proptest! {
 
     #[test]
     fn any_threads_in_any_order(
-        stories in vec(vec(select(&[R0, W0, R1, W1, R64, W64, PAIR, BOTH, CALL][..]), 1..6), 2..5),
+        stories in vec(vec(select(&[R0, W0, R1, W1, R64, W64, PAIR, PAGE, BOTH, CALL][..]), 1..6), 2..5),
         picks in vec(any::<u8>(), 400),
     ) {
         let stories: Vec<Story> = stories.into_iter().map(|s| &*s.leak()).collect();

@@ -257,7 +257,12 @@ impl Directory {
         let mine = self.place(me).expect("it has been enrolled");
         self.asks_nobody(mine);
         self.threads[mine].waits_to_write = None;
-        for (done, &(line, writes)) in wants.iter().enumerate() {
+        let mut done = 0;
+        while let Some(&(line, writes)) = wants.get(done) {
+            if is_page(&wants[done..]) && self.take_page(mine, line) {
+                done += LARGEST;
+                continue;
+            }
             while let Some(other) = self.take(mine, line, writes) {
                 let waits = self.ask(mine, other, line, writes);
                 let state = &self.threads[other];
@@ -275,9 +280,55 @@ impl Directory {
                 state.holder.let_go();
                 self.asks_nobody(mine);
             }
+            done += 1;
         }
         self.threads[mine].pinned.clear();
         ClaimStep::Done(self.comes_behind(me))
+    }
+
+    /// Takes all lines of a page to write them, if all others that have some are at rest, and have pinned none. Calls map and unmap
+    /// memory by megabytes.
+    fn take_page(&mut self, mine: usize, line: u32) -> bool {
+        let size = LARGEST as u32;
+        let page = line..line + size;
+        let mut givers: SmallVec<[(usize, Mark); 4]> = SmallVec::new();
+        let mut all = true;
+        for (at, state) in self.threads.iter().enumerate() {
+            let has = at != mine
+                && self.pages.may_have(state.place, line)
+                && state.table().permits_some(line, size);
+            if !has {
+                continue;
+            }
+            let has_pinned = state.pinned.iter().any(|line| page.contains(line));
+            let held = (!has_pinned).then(|| state.holder.hold_still()).flatten();
+            match held {
+                Some(mark) => givers.push((at, mark)),
+                None => {
+                    all = false;
+                    break;
+                }
+            }
+        }
+        if all {
+            for &(from, mark) in &givers {
+                self.threads[from].table().forbid_all(line, size.into());
+                self.pages.has_none(self.threads[from].place, line);
+                self.leads_behind(from, mine, mark);
+            }
+            let state = &mut self.threads[mine];
+            for line in page {
+                if let Some((thread, mark)) = self.writers.get(line) {
+                    state.comes_behind(thread, mark);
+                }
+            }
+            state.table().permit_all(line, size.into());
+            self.pages.gets(state.place, line);
+        }
+        for (at, _) in givers {
+            self.threads[at].holder.let_go();
+        }
+        all
     }
 
     /// Takes a line from all others that are at rest; the one that has to be asked.
@@ -344,13 +395,18 @@ impl Directory {
         if wrote && !whole {
             self.writers.set(line, thread, mark);
         }
-        // What the first one has got since its mark it has not come behind yet.
+        self.leads_behind(from, to, mark);
+        whole
+    }
+
+    /// A thread comes behind the mark of another one, and behind what that one has got since, as it has not come behind that yet.
+    fn leads_behind(&mut self, from: usize, to: usize, mark: Mark) {
         for at in 0..self.threads[from].behind.len() {
             let (thread, mark) = self.threads[from].behind[at];
             self.threads[to].comes_behind(thread, mark);
         }
+        let thread = self.threads[from].thread();
         self.threads[to].comes_behind(thread, mark);
-        whole
     }
 
     /// A line that no other thread has in a way that conflicts is a thread's.
@@ -531,6 +587,19 @@ impl Directory {
             self.pages.may_have(state.place, line) && state.table().get(line) != 0
         })
     }
+}
+
+/// Whether these begin with all lines of a page, to be written.
+fn is_page(wants: &[(u32, bool)]) -> bool {
+    let Some(page) = wants.get(..LARGEST) else {
+        return false;
+    };
+    let first = page[0].0;
+    first.is_multiple_of(LARGEST as u32)
+        && page
+            .iter()
+            .zip(first..)
+            .all(|(want, line)| *want == (line, true))
 }
 
 /// Whether a thread with these permissions has a line in a way in which it cannot while another one reads it, or writes.

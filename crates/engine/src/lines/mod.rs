@@ -49,13 +49,17 @@ pub type WantedLines = SmallVec<[(u32, bool); 4]>;
 
 /// The lines of memory, each once, in the one order in which they are asked for, and whether each is written.
 pub fn lines_of(uses: impl Iterator<Item = MemoryUse>) -> WantedLines {
-    let each = |used: MemoryUse| {
-        permissions::lines_of(used.at, used.len).map(move |line| (line, used.writes))
-    };
-    let mut lines: WantedLines = uses.flat_map(each).collect();
-    // Of two entries for a line the one that writes comes first, and stays.
-    lines.sort_unstable_by_key(|&(line, writes)| (line, !writes));
-    lines.dedup_by_key(|(line, _)| *line);
+    let mut lines = WantedLines::new();
+    for used in uses {
+        let all = permissions::lines_of(used.at, used.len);
+        lines.extend(all.map(|line| (line, used.writes)));
+    }
+    // A stack that is unmapped has a hundred thousand, in order.
+    if !lines.is_sorted_by(|one, next| one.0 < next.0) {
+        // Of two entries for a line the one that writes comes first, and stays.
+        lines.sort_unstable_by_key(|&(line, writes)| (line, !writes));
+        lines.dedup_by_key(|(line, _)| *line);
+    }
     lines
 }
 
