@@ -23,6 +23,11 @@ pub enum Order {
 }
 
 impl Order {
+    /// Whether one instruction obeys it, be it only a part of what is asked for.
+    pub fn is_step(self) -> bool {
+        matches!(self, Self::Step(_) | Self::Range(..))
+    }
+
     /// Whether it leads backwards.
     pub fn is_back(self) -> bool {
         matches!(self, Self::Back | Self::StepBack(_))

@@ -343,7 +343,9 @@ impl Debuggee {
         }
         let mut stops = self.stops();
         stops.watchpoints.retain(|w| w.kind != Watching::Reads);
-        let ran = self.timeline.guest().inferior_call(slot, &stops, wanted);
+        let step = self.order.is_step();
+        let guest = self.timeline.guest();
+        let ran = guest.inferior_call(slot, step, &stops, wanted);
         let (ran, output) = match self.survive(ran) {
             Ok(ran) => ran,
             Err(TargetError::Fatal(e)) => return Err(e),

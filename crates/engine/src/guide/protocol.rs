@@ -157,7 +157,12 @@ pub enum Request {
     /// How many events have been compared with the recording?
     Compared,
     /// Run the thread of this slot away from the recording, up to a breakpoint or signal.
-    InferiorCall(u32),
+    InferiorCall {
+        /// Its slot.
+        slot: u32,
+        /// One instruction only.
+        step: bool,
+    },
     /// The past of one thread.
     Past(u32),
     /// The `siginfo_t` of the signal that is about to be delivered, as the answer's bytes.

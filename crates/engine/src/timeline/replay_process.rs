@@ -313,11 +313,13 @@ impl ReplayProcess {
     pub fn inferior_call(
         &mut self,
         slot: u32,
+        step: bool,
         stops: &StopSet,
         wanted: &mut dyn Interrupter,
     ) -> Result<(Ran, Vec<u8>)> {
         self.set_stops(stops)?;
-        send(&mut self.socket, &Request::InferiorCall(slot), &[]).map_err(|e| self.gone(&e))?;
+        let request = Request::InferiorCall { slot, step };
+        send(&mut self.socket, &request, &[]).map_err(|e| self.gone(&e))?;
         self.ran(wanted)
     }
 

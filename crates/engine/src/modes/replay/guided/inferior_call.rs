@@ -37,11 +37,12 @@ use crate::task::Task;
 const SLICE: u64 = 1 << 20;
 
 impl Driver {
-    /// Runs the thread of a slot away from the recording until a breakpoint, a signal or an order.
-    /// Returns also its output to the standard streams.
+    /// Runs the thread of a slot away from the recording until a breakpoint, a signal or an order; with `step` over one
+    /// instruction. Returns also its output to the standard streams.
     pub fn inferior_call(
         &mut self,
         slot: u32,
+        step: bool,
         wanted: &mut dyn FnMut() -> bool,
     ) -> Result<(Ran, Vec<u8>)> {
         self.make_current(slot)?;
@@ -49,6 +50,7 @@ impl Driver {
         let mut stops = CallStops {
             breakpoints: &self.guide.breakpoints,
             wanted,
+            step,
             alone: true,
             begun: false,
             at_breakpoint: false,
@@ -69,7 +71,11 @@ impl Driver {
             pc: status.pc,
         });
         let ran = Ran {
-            why: hit.map_or(StopReason::Interrupted, StopReason::Hit),
+            why: match hit {
+                Some(hit) => StopReason::Hit(hit),
+                None if step => StopReason::Until,
+                None => StopReason::Interrupted,
+            },
             last: None,
             status,
             blind: false,
@@ -95,6 +101,8 @@ struct CallStops<'c> {
     breakpoints: &'c BTreeSet<u64>,
     /// Says that there is a new order.
     wanted: &'c mut dyn FnMut() -> bool,
+    /// One instruction is enough.
+    step: bool,
     /// The next instruction runs alone: it has a breakpoint that has been reported, or touches
     /// watched memory.
     alone: bool,
@@ -114,7 +122,9 @@ impl Stops for CallStops<'_> {
             return Ok(Some(Some(StopEvent::Breakpoint(at.task.ctx.rip))));
         }
         let begun = std::mem::replace(&mut self.begun, true);
-        Ok((begun && (self.wanted)()).then_some(None))
+        // What touches watched memory has not been made yet.
+        let made = self.step && !self.alone;
+        Ok((begun && (made || (self.wanted)())).then_some(None))
     }
 
     fn before_code(&mut self, _: &mut Stepper, _: bool) -> Result<Pace<Option<StopEvent>>> {

@@ -145,8 +145,8 @@ fn answer(
         Request::Content(start, end) => {
             return Ok((Response::Done, look::content(driver.machine(), start, end)?));
         }
-        Request::InferiorCall(slot) => {
-            let (why, output) = driver.inferior_call(slot, &mut || channel.is_wanted())?;
+        Request::InferiorCall { slot, step } => {
+            let (why, output) = driver.inferior_call(slot, step, &mut || channel.is_wanted())?;
             return Ok((Response::Ran(Box::new(why)), output));
         }
     };
