@@ -178,6 +178,14 @@ pub enum Error {
         /// The folder of recordings.
         base: PathBuf,
     },
+    /// There are recordings, of which none is the latest.
+    #[error(
+        "none of the recordings in {base} is marked as the latest: name one (`relive ls` lists them)"
+    )]
+    Unmarked {
+        /// The folder of recordings.
+        base: PathBuf,
+    },
     /// The environment names no folder for recordings.
     #[error(
         "neither RELIVE_TRACE_DIR, XDG_DATA_HOME nor HOME is set: set RELIVE_TRACE_DIR to a folder for recordings"

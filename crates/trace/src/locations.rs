@@ -132,6 +132,21 @@ pub fn resolve(name: Option<&Path>) -> Result<PathBuf> {
     resolve_in(&base, name)
 }
 
+/// Why there is no latest recording in `base`.
+fn no_latest(base: &Path) -> Error {
+    let there = match std::fs::read_dir(base) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            return Error::read(base, error);
+        }
+        there => there.into_iter().flatten().flatten(),
+    };
+    let base = base.to_owned();
+    match there.map(|entry| entry.path()).any(|path| is_trace(&path)) {
+        true => Error::Unmarked { base },
+        false => Error::NoLatest { base },
+    }
+}
+
 /// As [`resolve`], for the recordings of `base`.
 ///
 /// # Errors
@@ -142,9 +157,7 @@ pub fn resolve_in(base: &Path, name: Option<&Path>) -> Result<PathBuf> {
         return std::fs::canonicalize(base.join(LATEST))
             .ok()
             .filter(|path| is_trace(path))
-            .ok_or_else(|| Error::NoLatest {
-                base: base.to_owned(),
-            });
+            .ok_or_else(|| no_latest(base));
     };
     let mut components = name.components();
     let bare = matches!(

@@ -62,6 +62,10 @@ fn latest_by_name_and_by_path() {
         Err(Error::NoLatest { .. })
     ));
     let first = record(base, "p", 20);
+    assert!(matches!(
+        resolve_in(base, None),
+        Err(Error::Unmarked { .. })
+    ));
     let second = record(base, "p", 10);
     set_latest(base, &first).unwrap();
     assert_eq!(resolve_in(base, None).unwrap(), first);
