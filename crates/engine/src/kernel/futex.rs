@@ -1,7 +1,7 @@
 //! futex(2): while recording, the guest's threads wait for each other in the kernel.
 //!
 //! Priority-inheriting futexes are emulated: the kernel would write their words while other
-//! threads run. Each step that changes a word is an event of its own, after which the call is
+//! threads run. Threads that run together take turns from the first such call on. Each step that changes a word is an event of its own, after which the call is
 //! made again: a thread's change to a word must be in memory before it sleeps and others run.
 
 use relive_host::sys;
@@ -88,6 +88,12 @@ impl Operation for Futex {
 
     /// A waker's operation comes before the kernel's.
     fn enter(task: &mut Task, call: &Call, command: &Command) -> Result<()> {
+        if matches!(
+            command,
+            Command::Lock(_) | Command::TryLock | Command::Unlock(_)
+        ) {
+            task.mode().order().takes_turns(task)?;
+        }
         match command {
             Command::Wait => Ok(()),
             _ => task.mode().order().touch(task, &mut [call.args[0]]),
@@ -118,12 +124,8 @@ impl Operation for Futex {
                 r
             }
             Command::Lock(_) | Command::TryLock | Command::Unlock(_) if task.traits().together => {
-                let r = on_guarded(task, call, words, sleep);
-                // The kernel has written the word, which a replay does not ask.
-                if matches!(r, Ok(0)) {
-                    task.log.wrote(call.args[0], 4);
-                }
-                r
+                // Nothing is recorded (`relive run`): all others take turns by now.
+                on_guarded(task, call, words, sleep)
             }
             Command::Lock(op) => lock(task, call, op).or_else(CallError::result),
             Command::TryLock => try_lock(task, call).or_else(CallError::result),

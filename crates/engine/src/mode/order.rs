@@ -147,11 +147,12 @@ pub trait Order: Sync {
         Ok(())
     }
 
-    /// The call at hand is about to show shared memory at a second address.
+    /// The call at hand, of which nothing is done yet, does what nobody can order while threads run together: from here on they take
+    /// turns.
     ///
     /// # Errors
-    /// An unsupported operation.
-    fn shows_twice(&self, _task: &mut Task) -> Result<()> {
+    /// They cannot.
+    fn takes_turns(&self, _task: &mut Task) -> Result<()> {
         Ok(())
     }
 

@@ -211,7 +211,7 @@ impl Operation for Remap {
         }
         let shows_twice = plan.shows_twice(&task.machine().memory());
         if shows_twice {
-            task.mode().order().shows_twice(task)?;
+            task.mode().order().takes_turns(task)?;
         }
         let place = plan.place(task);
         Ok(place.map_or_else(|e| -i64::from(e), |at| at as i64))

@@ -467,7 +467,7 @@ impl Order for Sketch {
         turns.order().acquire_file(task, call, used)
     }
 
-    fn shows_twice(&self, task: &mut Task) -> Result<()> {
+    fn takes_turns(&self, task: &mut Task) -> Result<()> {
         self.go_over(task)?.begins_turns(task)
     }
 
