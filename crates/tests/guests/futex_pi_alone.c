@@ -1,4 +1,4 @@
-// relive: link=pie sketch=yes parallel=exact
+// relive: link=pie sketch=yes parallel=refused
 // Priority-inheriting locks that the kernel takes and frees, without anybody else: their word is as the
 // kernel has left it, where threads may run together too.
 #include "check.h"

@@ -257,7 +257,7 @@ fn side_by_side(path: &Path) -> Result<Trace> {
     } else if trace.tapes().iter().any(|tape| tape.id.process != 0) {
         "it has several processes"
     } else if trace.tapes().iter().any(|tape| tape.id.is_schedule()) {
-        "its threads went over to turns, as the process shared memory with others"
+        "its threads went over to turns (the process shared memory with others, or a thread waited for a priority-inheriting mutex)"
     } else if trace.truncated() || !trace.manifest().complete {
         "it was cut off before its end"
     } else {

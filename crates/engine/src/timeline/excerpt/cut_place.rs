@@ -58,22 +58,28 @@ impl Timeline {
         }
     }
 
-    /// The first place here or later at which a part can end, as tapes end behind an event; `None`: the process ends by then.
+    /// A place here or soon behind at which a part can end, as tapes end behind an event; `None`: the process ends by then.
     ///
     /// # Errors
     /// Divergence.
     pub fn end_place(&mut self) -> Result<Option<CutPlace>> {
         self.forget_changes();
         let here = self.status;
-        if here.ended.is_some() {
-            return Ok(None);
+        let mut ahead = 0;
+        while here.ended.is_none() {
+            let event = here.point.event + ahead;
+            let (host, status, _) = self.behind_event(event, &mut Uninterrupted)?;
+            if status.ended.is_some() {
+                break;
+            }
+            if !status.point.is_before(&here.point)
+                && let Some(found) = CutPlace::of(host, status)?
+            {
+                return Ok(Some(found));
+            }
+            ahead = 2 * ahead + 1;
         }
-        let event = here.point.event;
-        let (_, behind, _) = self.behind_event(event, &mut Uninterrupted)?;
-        match behind.point.is_before(&here.point) {
-            true => self.place_from(event + 1),
-            false => self.place_from(event),
-        }
+        Ok(None)
     }
 
     /// The place where the timeline stands, or the last one before it at which its process can be described:
