@@ -57,8 +57,13 @@ fn nothing_is_written_when_nobody_searches_any_more() {
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut recorder = command.spawn().unwrap();
     let mut lines = BufReader::new(recorder.stdout.take().unwrap()).lines();
-    for _ in 0..8 {
-        lines.next().unwrap().unwrap();
+    for n in 0..8 {
+        if lines.next().is_none() {
+            let mut says = String::new();
+            let mut stderr = recorder.stderr.take().unwrap();
+            stderr.read_to_string(&mut says).unwrap();
+            panic!("it has ended behind {n} lines: {says}");
+        }
     }
     // SAFETY: a process that this test's recorder has started, and waits for.
     unsafe { libc::kill(finder_of(recorder.id()) as i32, libc::SIGKILL) };

@@ -1,4 +1,5 @@
 // Three threads that count together and end one after the other, the last one of which nobody joins: ARGV[1] rounds, ARGV[2] microseconds of sleep between two.
+#include <malloc.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -29,6 +30,8 @@ static void *work(void *number) {
 
 int main(int argc, char **argv) {
     pthread_t threads[3];
+    // Threads that make arenas of the heap at the same time look at a plain variable of the C library's: a data race.
+    mallopt(M_ARENA_MAX, 1);
     rounds = argc > 1 ? atol(argv[1]) : 50;
     pause_us = argc > 2 ? atol(argv[2]) : 0;
     for (long i = 0; i < 3; i++) pthread_create(&threads[i], NULL, work, (void *)(i + 1));
