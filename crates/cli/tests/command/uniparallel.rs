@@ -133,7 +133,7 @@ struct Running {
 }
 
 impl Running {
-    /// Begins one, and waits until some of its epochs are found.
+    /// Begins one, and waits until some of its epochs are found: more than those in which its threads begin.
     fn begin() -> Self {
         let sandbox = Sandbox::new();
         let mut command = recording(&sandbox, "1000");
@@ -141,7 +141,7 @@ impl Running {
         let recorder = command.spawn().unwrap();
         let mut running = Self { sandbox, recorder };
         let until = Instant::now() + Duration::from_secs(60);
-        while running.found() < 2 {
+        while running.found() < 6 {
             assert!(Instant::now() < until, "no epoch is found");
             assert!(running.recorder.try_wait().unwrap().is_none());
             std::thread::sleep(Duration::from_millis(5));
