@@ -275,16 +275,8 @@ impl Registry {
     /// not said that yet. The tasks stay as they are until the quiet is over.
     #[must_use]
     pub fn all_at_rest(&self, me: &Member) -> Option<Vec<(usize, RestPlace)>> {
-        let members = self.members();
-        let others = members.all.iter().filter(|m| m.id != me.id);
-        let all_enrolled = members.all.len() as u32 == self.count();
-        let describe = |m: &Arc<Member>| {
-            let task = m.task.load(Ordering::Acquire);
-            (task != 0).then(|| (task, m.place()))
-        };
-        all_enrolled
-            .then(|| others.map(describe).collect())
-            .flatten()
+        let described = self.described_at_rest(me);
+        (described.len() as u32 + 1 == self.count()).then_some(described)
     }
 
     /// The same of those that have said it.

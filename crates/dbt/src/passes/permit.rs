@@ -221,21 +221,6 @@ impl LookCode<'_> {
         asm.bytes(&[0xf6, 0x40 | self.scratch & 7, 0, bit]);
     }
 
-    fn keep_flags(&self, asm: &mut Asm) {
-        if !self.dead {
-            asm.store(RAX_SLOT, RAX);
-            asm.bytes(&[0x9f, 0x0f, 0x90, 0xc0]); // lahf; seto al
-        }
-    }
-
-    /// Flags that are alive are the guest's again.
-    fn restore_flags(&self, asm: &mut Asm) {
-        if !self.dead {
-            asm.bytes(&[0x04, 0x7f, 0x9e]); // add al, 0x7f; sahf
-            asm.load(RAX, RAX_SLOT);
-        }
-    }
-
     /// Goes on at `back` if this line is permitted, and all lies in it.
     fn look_at_one(&self, stub: &mut Asm, narrow: u8, back: u32) {
         let size = self.check.size;
@@ -259,7 +244,7 @@ impl LookCode<'_> {
 
     /// Tells the host what was looked at.
     fn tell(&self, stub: &mut Asm) {
-        self.restore_flags(stub);
+        restore_flags(stub, self.dead);
         self.restore(stub);
         self.address(stub);
         stub.store(off::PERMIT_AT, self.scratch);
@@ -268,6 +253,22 @@ impl LookCode<'_> {
         let whole = if self.check.whole { WHOLE } else { 0 };
         let what = self.check.size | writes | whole;
         stub.store_imm(off::PERMIT_WHAT, what as u32);
+    }
+}
+
+/// Saves the flags in rax, but for dead ones.
+fn keep_flags(asm: &mut Asm, dead: bool) {
+    if !dead {
+        asm.store(RAX_SLOT, RAX);
+        asm.bytes(&[0x9f, 0x0f, 0x90, 0xc0]); // lahf; seto al
+    }
+}
+
+/// Flags that are alive are the guest's again, and so is rax.
+fn restore_flags(asm: &mut Asm, dead: bool) {
+    if !dead {
+        asm.bytes(&[0x04, 0x7f, 0x9e]); // add al, 0x7f; sahf
+        asm.load(RAX, RAX_SLOT);
     }
 }
 
@@ -288,7 +289,7 @@ fn emit(unit: &mut Unit<'_>, insn: &Insn, check: &LookCheck, dead: bool) {
     let asm = &mut *unit.asm;
     look.spill(asm);
     look.address(asm);
-    look.keep_flags(asm);
+    keep_flags(asm, dead);
     look.op(asm, 0xc1, 5, LINE_SHIFT as u8); // shr scratch, 6: of 32 bits
     let rex = 0x48 | scratch >> 3 << 2;
     asm.gs(Some(rex), 0x03, scratch, off::PERMISSIONS); // add scratch, gs:[PERMISSIONS]
@@ -304,7 +305,7 @@ fn emit(unit: &mut Unit<'_>, insn: &Insn, check: &LookCheck, dead: bool) {
     let asm = &mut *unit.asm;
     look.test(asm, if check.size == 1 { narrow } else { wide });
     asm.jcc(EQUAL, stub);
-    look.restore_flags(asm);
+    restore_flags(asm, dead);
     look.restore(asm);
 }
 
@@ -313,18 +314,12 @@ fn emit_range(unit: &mut Unit<'_>, insn: &Insn, range: u32, dead: bool) {
     /// Length of `test edx, edx`.
     const TEST_BYTES: u32 = 2;
     let restore = |asm: &mut Asm| {
-        if !dead {
-            asm.bytes(&[0x04, 0x7f, 0x9e]); // add al, 0x7f; sahf
-            asm.load(RAX, RAX_SLOT);
-        }
+        restore_flags(asm, dead);
         asm.load(RDX, RDX_SLOT);
     };
     let asm = &mut *unit.asm;
     asm.store(RDX_SLOT, RDX);
-    if !dead {
-        asm.store(RAX_SLOT, RAX);
-        asm.bytes(&[0x9f, 0x0f, 0x90, 0xc0]); // lahf; seto al
-    }
+    keep_flags(asm, dead);
     asm.bytes(&[0xba]); // mov edx, imm32
     asm.bytes(&range.to_le_bytes());
     asm.begin_host_call(off::RANGE_FN);

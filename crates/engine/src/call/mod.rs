@@ -11,7 +11,7 @@ pub mod words;
 
 use std::fmt;
 
-use relive_host::{Context, GuestAddr, Reg};
+use relive_host::{Context, GuestAddr, Reg, copy};
 use relive_kabi::{At, Blocks, Changes, Choice, End, FdEffect, Holds, Opening, Restart, Row, Sub};
 
 /// A system call as the guest makes it.
@@ -33,6 +33,13 @@ pub struct Call {
 #[inline]
 pub fn registers(ctx: &Context) -> [u64; 6] {
     [Reg::Rdi, Reg::Rsi, Reg::Rdx, Reg::R10, Reg::R8, Reg::R9].map(|reg| ctx.reg(reg))
+}
+
+/// Whether the next instruction of a thread is a system call.
+#[must_use]
+pub fn is_next(ctx: &Context) -> bool {
+    const SYSCALL: [u8; 2] = [0x0f, 0x05];
+    copy::read_array(GuestAddr(ctx.rip)) == Ok(SYSCALL)
 }
 
 /// Sets the registers as a `syscall` instruction before `next` leaves them, all but the result.

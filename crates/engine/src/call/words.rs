@@ -9,7 +9,7 @@ use relive_kabi::Arg;
 use relive_sched::SharedAccess;
 use smallvec::SmallVec;
 
-use super::strings;
+use super::{clone_args, strings};
 
 /// The word of all forks: a child has the locks of other threads as they are then.
 pub const FORKS: u64 = SharedAccess::ANY_MEMORY;
@@ -45,6 +45,9 @@ const CHANGES: &[(i64, u8)] = &[
     (libc::SYS_symlinkat, 1 << 2),
 ];
 
+/// Calls that may change a file by its path: the arguments with the path and with the flags that say so.
+const OPENS: [(i64, usize, usize); 2] = [(libc::SYS_open, 0, 1), (libc::SYS_openat, 1, 2)];
+
 /// Calls that send signals.
 const SENDS: [i64; 6] = [
     libc::SYS_kill,
@@ -66,10 +69,11 @@ pub fn words(nr: u32, args: &[u64; 6]) -> SmallVec<[CallWord; 2]> {
     }
     let changed = CHANGES.iter().find(|row| row.0 == i64::from(nr));
     let changed = changed.map_or(0, |row| row.1);
+    let opens = OPENS.iter().find(|row| row.0 == i64::from(nr));
+    let made = opens.and_then(|&(_, path, flags)| is_to_write(args[flags]).then_some(path));
     let row = relive_kabi::row(u64::from(nr));
     for (i, arg) in row.iter().flat_map(|row| row.args.iter().enumerate()) {
-        let changes = changed & 1 << i != 0 || i == 1 && opens_to_write(nr, args[2], *arg);
-        let changes = changes || i == 0 && nr == libc::SYS_open as u32 && is_to_write(args[1]);
+        let changes = changed & 1 << i != 0 || made == Some(i);
         match arg {
             // The first three are always there.
             Arg::Fd if args[i] as u32 > 2 => {
@@ -81,10 +85,6 @@ pub fn words(nr: u32, args: &[u64; 6]) -> SmallVec<[CallWord; 2]> {
     }
     words.sort_by_key(|word| !word.1);
     words
-}
-
-fn opens_to_write(nr: u32, flags: u64, arg: Arg) -> bool {
-    nr == libc::SYS_openat as u32 && matches!(arg, Arg::Str) && is_to_write(flags)
 }
 
 fn is_to_write(flags: u64) -> bool {
@@ -105,7 +105,7 @@ fn forks(nr: u32, args: &[u64; 6]) -> bool {
         }
         _ => return false,
     };
-    flags & libc::CLONE_VM as u64 == 0
+    flags & clone_args::VM == 0
 }
 
 /// The word of a path.

@@ -1,8 +1,9 @@
 //! futex(2): while recording, the guest's threads wait for each other in the kernel.
 //!
 //! Priority-inheriting futexes are emulated: the kernel would write their words while other
-//! threads run. Threads that run together take turns from the first such call on. Each step that changes a word is an event of its own, after which the call is
-//! made again: a thread's change to a word must be in memory before it sleeps and others run.
+//! threads run. Threads that run together take turns from the first such call on. Each step that
+//! changes a word is an event of its own, after which the call is made again: a thread's change to a
+//! word must be in memory before it sleeps and others run.
 
 use relive_host::sys;
 

@@ -193,8 +193,28 @@ impl EpochFinder {
     /// No further image comes, and the recording is whole: waits until the order of all epochs is found, or is not. A signal that
     /// would end the recorder, or one of the keyboard, ends the search. `waits` is called when that takes a second.
     #[must_use]
-    pub fn finish(mut self, waits: &mut dyn FnMut()) -> FinderEnd {
-        let status = self.end(waits);
+    pub fn finish(self, waits: &mut dyn FnMut()) -> FinderEnd {
+        const LONG: Duration = Duration::from_secs(1);
+        forwarding::end_by_keyboard();
+        let (start, mut told) = (Instant::now(), false);
+        self.wait(&mut || {
+            if !told && start.elapsed() >= LONG {
+                told = true;
+                waits();
+            }
+            forwarding::asks_to_end()
+        })
+    }
+
+    /// How one has ended that has said so, or is gone, while its recorder goes on.
+    #[must_use]
+    pub fn reap(self) -> FinderEnd {
+        self.wait(&mut || false)
+    }
+
+    /// Waits for its end, or ends it when that is asked for.
+    fn wait(mut self, is_asked: &mut dyn FnMut() -> bool) -> FinderEnd {
+        let status = self.end(is_asked);
         let none = |what: String| {
             Failure::setup(format!("the process that searches it has ended: {what}"))
         };
@@ -206,25 +226,18 @@ impl EpochFinder {
         }
     }
 
-    /// Waits for its end: how it has ended. `None`: by a signal to this process.
-    fn end(&mut self, waits: &mut dyn FnMut()) -> std::io::Result<Option<String>> {
-        const LONG: Duration = Duration::from_secs(1);
+    /// How it has ended. `None`: as that was asked for.
+    fn end(&mut self, is_asked: &mut dyn FnMut() -> bool) -> std::io::Result<Option<String>> {
         const LOOK: Timespec = Timespec {
             tv_sec: 0,
             tv_nsec: 100_000_000,
         };
-        forwarding::end_by_keyboard();
-        let (start, mut told) = (Instant::now(), false);
         self.tell();
         while self.take_news() {
-            if forwarding::asks_to_end() {
+            if is_asked() {
                 self.child.kill()?;
                 self.child.wait()?;
                 return Ok(None);
-            }
-            if !told && start.elapsed() >= LONG {
-                told = true;
-                waits();
             }
             let mut flags = PollFlags::IN;
             match self.untold.is_empty() {

@@ -52,7 +52,7 @@ impl KeptSearches {
             finder.tick();
         }
         if let Some((folder, finder)) = self.running.take_if(|(_, finder)| finder.has_ended()) {
-            self.ends.push((folder, finder.finish(&mut || {})));
+            self.ends.push((folder, finder.reap()));
         }
         self.begin_next();
     }

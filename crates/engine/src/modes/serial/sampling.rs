@@ -7,14 +7,13 @@
 //! happen, and must never decide anything else: a switch is recorded where it was made.
 
 use relive_dbt::accesses;
-use relive_host::{GuestAddr, copy};
 use relive_sched::SharedAccess;
 
 use super::Serial;
 use super::sampler::Sampler;
 use super::sites::SITES;
-use crate::call::Call;
 use crate::call::words::words;
+use crate::call::{self, Call};
 use crate::exits::{self, Stepped};
 use crate::failure::Result;
 use crate::flow::Flow;
@@ -89,7 +88,7 @@ pub fn meeting(shm: &Shm, task: &Task, sampler: &Sampler) -> Result<Option<Share
         let mut memory = task.machine().memory();
         let mut all = memory.with_code(true, |_, code| accesses(code, &task.ctx))?;
         if all.is_empty() {
-            if is_call(site) {
+            if call::is_next(&task.ctx) {
                 drop(memory);
                 return Ok(call_meeting(shm, task, sampler));
             }
@@ -116,13 +115,6 @@ pub fn meeting(shm: &Shm, task: &Task, sampler: &Sampler) -> Result<Option<Share
         }
     }
     Ok(met)
-}
-
-/// Whether the instruction there is a system call.
-fn is_call(site: u64) -> bool {
-    const SYSCALL: [u8; 2] = [0x0f, 0x05];
-    let mut bytes = [0; 2];
-    copy::read(GuestAddr(site), &mut bytes).is_ok() && bytes == SYSCALL
 }
 
 /// The access of a call to what threads share beside memory, if they meet in it.

@@ -4,10 +4,10 @@ use relive_dbt::Stop;
 use relive_host::GuestAddr;
 use relive_trace::Kind;
 
-use super::bound::is_at_call;
 use super::due::Linear;
 use super::next_thread::first;
 use super::reach::Bound;
+use crate::call;
 use crate::failure::{Failure, Result};
 use crate::flow::Flow;
 use crate::guide::protocol::Ended;
@@ -169,7 +169,7 @@ impl Stepper {
             return Ok(None);
         };
         Ok(match next.ticks == self.task.ctx.ticks() {
-            _ if is_at_call(&self.task) => Some(Ending::Here),
+            _ if call::is_next(&self.task.ctx) => Some(Ending::Here),
             true => Some(Ending::Steps(next.ticks)),
             false => None,
         })

@@ -351,12 +351,6 @@ fn pass_marks_of_event(
     }
 }
 
-/// Whether the thread's next instruction is a system call.
-pub fn is_at_call(task: &Task) -> bool {
-    const SYSCALL: [u8; 2] = [0x0f, 0x05];
-    task.read(task.ctx.rip) == Ok(SYSCALL)
-}
-
 /// The decision for the way that the thread is on: one for a way before it, if that reaches so far.
 fn decided(tape: &TapeIn, hint: &dyn Fn(What) -> Option<u64>) -> Option<u64> {
     let reaches = tape.early.filter(|&tick| tick > tape.behind.0);

@@ -7,7 +7,7 @@ use relive_host::GuestAddr;
 use relive_trace::Recorder;
 
 use super::access_waits::{AccessStop, AccessWaits};
-use super::bound::{OtherThreads, Surroundings, bound, is_at_call};
+use super::bound::{OtherThreads, Surroundings, bound};
 use super::end_place::{EndPlace, places};
 use super::exact_turns::ExactTurns;
 use super::first_moments::FirstMoments;
@@ -17,6 +17,7 @@ use super::outlooks::{AllUnmet, Outlook, Outlooks, Unmet};
 use super::own_outputs::{OutputTurn, OwnOutputs};
 use super::reach::Bound;
 use super::wanted::{AHEAD, TurnLength, hints, turns};
+use crate::call;
 use crate::failure::Result;
 use crate::machine::Machine;
 use crate::modes::replay::hook_state;
@@ -439,7 +440,7 @@ impl Linear {
             (AccessStop::Tick(ticks), _) if ticks < limit => Bound::Tick { ticks, at },
             (AccessStop::Tick(_), _) => far,
             // In front of its event, or of an operation that has to wait.
-            (_, Bound::Event { .. }) if is_at_call(task) => far,
+            (_, Bound::Event { .. }) if call::is_next(&task.ctx) => far,
             (_, Bound::Operation { .. }) if limit == here.1 && is_next(task)? => far,
             _ => Bound::Step { ticks: limit, at },
         }))
