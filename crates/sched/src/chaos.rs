@@ -119,7 +119,7 @@ impl Chaos {
 }
 
 impl Policy for Chaos {
-    fn slice(&mut self) -> u64 {
+    fn slice(&mut self, _alone: bool) -> u64 {
         if self.phase.slices_left == 0 {
             let (low, high) = PHASES[self.rng.below(PHASES.len() as u64) as usize];
             self.phase = Phase {

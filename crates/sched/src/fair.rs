@@ -42,7 +42,7 @@ impl Fair {
 }
 
 impl Policy for Fair {
-    fn slice(&mut self) -> u64 {
+    fn slice(&mut self, _alone: bool) -> u64 {
         // The longest slices last as long as a kernel's: threads that take turns often drive each
         // other's data out of the cache (xz -T2 costs 1.45 times native with 20, 1.2 with 22).
         let high = if self.slices < Self::EAGER { 18 } else { 22 };

@@ -75,6 +75,8 @@ impl Flipping {
     pub const MOST: u32 = 200_000;
     /// Instructions in a row behind which another thread goes on: one may wait for it.
     const ROW: u32 = 1 << 12;
+    /// A slice of a thread that others wait for counts for so many instructions.
+    const TURN: u32 = 1 << 10;
 
     /// With these flips; the seed gives the length of slices where nothing is looked at.
     #[must_use]
@@ -94,9 +96,16 @@ impl Flipping {
         }
     }
 
+    /// Whether the thread waits. Nobody does once nothing is looked at: none would see what it waits for.
     fn is_held(&self, thread: u32) -> bool {
         let mut wishes = self.wishes.iter();
-        wishes.any(|w| w.state == State::Holds && w.flip.thread == thread)
+        self.left[0] > 0 && wishes.any(|w| w.state == State::Holds && w.flip.thread == thread)
+    }
+
+    /// Looks at so many instructions, or does what counts for as many: so threads wait for a bounded time, whatever others do.
+    fn spend(&mut self, instructions: u32, alone: bool) {
+        let left = &mut self.left[usize::from(alone)];
+        *left = left.saturating_sub(instructions);
     }
 
     /// The wishes of a thread go from one state to another.
@@ -111,13 +120,15 @@ impl Flipping {
         waiting.iter().any(|&thread| !self.is_held(thread))
     }
 
+    /// Whether the thread has waited for too long.
+    fn is_overdue(&self, thread: u32) -> bool {
+        self.waited.get(&thread).copied().unwrap_or(0) > Self::PATIENCE
+    }
+
     /// The place in `waiting` of the thread that goes on.
     fn next(&mut self, waiting: &[u32]) -> usize {
-        for thread in waiting {
-            *self.waited.entry(*thread).or_default() += 1;
-        }
-        let overdue = |thread: &u32| self.waited[thread] > Self::PATIENCE;
         let released = self.released.take();
+        let overdue = |thread: &u32| self.is_overdue(*thread);
         let mut places = waiting.iter();
         places
             .position(overdue)
@@ -128,10 +139,12 @@ impl Flipping {
 }
 
 impl Policy for Flipping {
-    fn slice(&mut self) -> u64 {
-        match self.samples(false) {
-            true => 1,
-            false => self.rng.octaves(12, 20),
+    fn slice(&mut self, alone: bool) -> u64 {
+        match (self.samples(alone), self.samples(false)) {
+            (true, _) => 1,
+            // Another one may come soon.
+            (false, true) => self.rng.octaves(8, 12),
+            (false, false) => self.rng.octaves(12, 20),
         }
     }
 
@@ -144,9 +157,12 @@ impl Policy for Flipping {
 
     fn choose(&mut self, waiting: &[u32]) -> usize {
         assert!(!waiting.is_empty(), "there is nobody to choose");
+        for thread in waiting {
+            *self.waited.entry(*thread).or_default() += 1;
+        }
         let index = self.next(waiting);
         let thread = waiting[index];
-        let over = match self.can_go(waiting) {
+        let over = match self.can_go(waiting) || self.is_overdue(thread) || self.left[0] == 0 {
             true => State::Over,
             false => State::GaveUp,
         };
@@ -155,14 +171,19 @@ impl Policy for Flipping {
         index
     }
 
+    /// While all others wait for something, which this one may do.
+    fn keeps(&mut self, thread: u32, waiting: &[u32]) -> bool {
+        self.spend(Self::TURN, false);
+        !self.is_held(thread) && self.left[0] > 0 && !self.can_go(waiting)
+    }
+
     fn samples(&self, alone: bool) -> bool {
         let goes_on = self.wishes.iter().any(|w| w.state != State::Over);
         (goes_on || self.released.is_some()) && self.left[usize::from(alone)] > 0
     }
 
     fn look(&mut self, thread: u32, waiting: &[u32]) -> bool {
-        let left = &mut self.left[usize::from(waiting.is_empty())];
-        *left = left.saturating_sub(1);
+        self.spend(1, waiting.is_empty());
         self.row = match self.row {
             (last, row) if last == thread => (thread, row + 1),
             _ => (thread, 0),
@@ -209,6 +230,7 @@ impl Policy for Flipping {
     fn gives_way_again(&mut self, thread: u32, waiting: &[u32]) -> bool {
         let again = self.gave_up(thread) && self.can_go(waiting);
         if again {
+            self.spend(Self::TURN, false);
             self.change(thread, State::GaveUp, State::Holds);
         }
         again
@@ -299,6 +321,41 @@ mod tests {
         assert!(policy.give_way(1, access(10, 5), &[2]));
         let choices = (0..=Flipping::PATIENCE).filter(|_| policy.choose(&[1, 2]) == 0);
         assert_eq!(choices.count(), 1);
+    }
+
+    #[test]
+    fn nobody_waits_for_ever_for_a_thread_that_spins() {
+        // Thread 2 waits for what thread 1 does behind its access, and never sleeps.
+        let mut policy = Flipping::new(Seed(1), &[FLIP]);
+        assert!(policy.give_way(1, access(10, 5), &[2]));
+        assert!(policy.keeps(2, &[1]), "it may come to its access");
+        let mut turns = 0;
+        while policy.keeps(2, &[1]) {
+            turns += 1;
+        }
+        assert!(turns < Flipping::MOST);
+        assert_eq!(policy.choose(&[1]), 0);
+        assert!(!policy.gave_up(1), "it goes on for good");
+        // The same where its turns end in other ways.
+        let mut policy = Flipping::new(Seed(1), &[FLIP]);
+        assert!(policy.give_way(1, access(10, 5), &[2]));
+        let mut turns = 0;
+        while policy.choose(&[1]) == 0 && policy.gives_way_again(1, &[2]) {
+            turns += 1;
+        }
+        assert!((1..Flipping::MOST).contains(&turns));
+        assert!(!policy.is_held(1) && !policy.samples(false));
+    }
+
+    #[test]
+    fn slices_of_a_thread_alone_are_not_short_for_ever() {
+        let mut policy = Flipping::new(Seed(1), &[FLIP]);
+        assert_eq!(policy.slice(true), 1);
+        while policy.samples(true) {
+            policy.look(2, &[]);
+        }
+        assert!(policy.slice(true) >= 1 << 8);
+        assert_eq!(policy.slice(false), 1);
     }
 
     #[test]

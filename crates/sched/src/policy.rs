@@ -8,8 +8,8 @@ pub const STEPS_MAX: u32 = 1 << 12;
 
 /// Decides which thread runs, and how long. One instance serves all threads that share a baton.
 pub trait Policy: Send {
-    /// Ticks until the next preemption: 1 to [`SLICE_MAX`].
-    fn slice(&mut self) -> u64;
+    /// Ticks until the next preemption, while others wait or, `alone`, sleep: 1 to [`SLICE_MAX`].
+    fn slice(&mut self, alone: bool) -> u64;
 
     /// Extra guest instructions after that tick, so that a switch can fall between any two
     /// instructions: 0 to [`STEPS_MAX`].

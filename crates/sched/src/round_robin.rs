@@ -18,7 +18,7 @@ impl RoundRobin {
 }
 
 impl Policy for RoundRobin {
-    fn slice(&mut self) -> u64 {
+    fn slice(&mut self, _alone: bool) -> u64 {
         self.slice
     }
 

@@ -166,7 +166,7 @@ impl Sampling {
 }
 
 impl Policy for Sampling {
-    fn slice(&mut self) -> u64 {
+    fn slice(&mut self, alone: bool) -> u64 {
         if self.is_fine() {
             self.spend(TICK, false);
             return 1;
@@ -177,7 +177,7 @@ impl Policy for Sampling {
                 self.stretch = Stretch::Fine(self.rng.octaves(8, 14) as u32);
             }
         }
-        self.chaos.slice()
+        self.chaos.slice(alone)
     }
 
     fn steps(&mut self) -> u32 {
@@ -315,7 +315,7 @@ mod tests {
                     policy.look(0, if alone { &[] } else { &[1] });
                     looks += 1;
                 }
-                policy.slice();
+                policy.slice(alone);
             }
             assert!((1..=Sampling::MOST).contains(&looks), "{looks}");
         }

@@ -80,7 +80,7 @@ impl Machine {
             .iter()
             .map(|(_, waited)| *waited)
             .fold(self.longest.max(waited), u32::max);
-        let (slice, steps) = (policy.slice(), policy.steps());
+        let (slice, steps) = (policy.slice(false), policy.steps());
         assert!((1..=SLICE_MAX).contains(&slice));
         assert!(steps <= STEPS_MAX);
         if moment.spun {
@@ -162,7 +162,7 @@ fn fair_is_mostly_first_come_first_served() {
     let firsts = (0..8000).filter(|_| policy.choose(&waiting) == 0).count();
     // 7/8, and a quarter of the other 1/8.
     assert!((7000..7500).contains(&firsts), "{firsts}");
-    let slices: Vec<u64> = (0..8000).map(|_| policy.slice()).collect();
+    let slices: Vec<u64> = (0..8000).map(|_| policy.slice(false)).collect();
     assert!(slices.iter().all(|slice| (1 << 8..1 << 22).contains(slice)));
     let short = slices.iter().filter(|slice| **slice < 1 << 12).count();
     assert!((2150..2450).contains(&short), "not log-uniform: {short}");
@@ -176,7 +176,7 @@ fn fair_is_mostly_first_come_first_served() {
 fn fair_switches_often_in_the_beginning() {
     let mut policy = Fair::new(Seed(1));
     let eager = Fair::EAGER;
-    assert!((0..eager).all(|_| policy.slice() < 1 << 18));
+    assert!((0..eager).all(|_| policy.slice(false) < 1 << 18));
     let between = (0..eager).filter(|_| policy.steps() > 0).count();
     // 3/4; later 3/16.
     assert!((40..57).contains(&between), "{between} of {eager}");

@@ -110,6 +110,18 @@ fn a_race_is_found() {
 }
 
 #[test]
+fn a_thread_that_spins_is_not_let_to_wait_for_ever() {
+    let sandbox = Sandbox::new();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/command/spins.c");
+    let program = sandbox.compile(&source, "spins");
+    let hunt = ["hunt", "-n", "24", "--seed", "1", "--timeout", "30s"];
+    let outcome = sandbox
+        .relive(&[&hunt[..], &[text(&program)]].concat())
+        .ok();
+    assert_eq!(outcome.stdout, "no failure in 24 runs\n");
+}
+
+#[test]
 fn threads_that_wait_for_each_other_are_told_at_once() {
     let sandbox = Sandbox::new();
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/command/waits.c");

@@ -162,7 +162,9 @@ impl Baton {
 
     /// Length of the next slice in ticks.
     pub fn slice(&self) -> u64 {
-        self.lock().policy.slice()
+        let mut s = self.lock();
+        let alone = s.queue.is_empty();
+        s.policy.slice(alone)
     }
 
     /// The holder has woken others: ticks after which its slice ends, if it ends sooner for that.

@@ -111,7 +111,7 @@ impl Pauses {
     pub(super) fn slice(&self, task: &Task) -> i64 {
         self.with(task, |thread| match thread.slow_steps {
             0 if self.never_pauses(task) => i64::MAX,
-            0 => thread.chaos.slice().max(1) as i64,
+            0 => thread.chaos.slice(false).max(1) as i64,
             _ => 1,
         })
     }

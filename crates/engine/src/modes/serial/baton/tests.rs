@@ -15,7 +15,7 @@ use crate::testing::machine;
 struct LastFirst;
 
 impl Policy for LastFirst {
-    fn slice(&mut self) -> u64 {
+    fn slice(&mut self, _: bool) -> u64 {
         1
     }
 
