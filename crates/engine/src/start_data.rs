@@ -169,7 +169,8 @@ impl Boot {
                     e.as_ptr().cast(),
                     libc::AT_EMPTY_PATH,
                 ),
-                None => libc::execve(c"/proc/self/exe".as_ptr(), a.as_ptr(), e.as_ptr()),
+                // Once the first thread of the process has ended, /proc/self has no file any more.
+                None => libc::execve(c"/proc/thread-self/exe".as_ptr(), a.as_ptr(), e.as_ptr()),
             }
         };
         Err(errno(std::io::Error::last_os_error()))

@@ -3,10 +3,13 @@
 
 use std::sync::atomic::Ordering;
 
+use relive_host::call_out::has_lost_info;
+
 use super::pokes::{self, Meaning};
 use super::slots::SLOTS;
 use super::standing::state;
 use crate::sigaction::SIG_IGN;
+use crate::siginfo::{SigInfo, signo};
 use crate::task::Task;
 
 /// Takes in the signals that the host's handler has noted.
@@ -21,6 +24,9 @@ pub fn take_in(task: &mut Task) {
             continue;
         }
         match pokes::meaning(*info) {
+            Meaning::Guest(info) if is_lost_poke(task, &info) => {
+                task.looks = true;
+            }
             Meaning::Guest(info) => task.signals.held.push_back(info),
             Meaning::Look => task.looks = true,
             Meaning::Nothing => {}
@@ -34,16 +40,31 @@ fn keeps_silent(task: &Task) -> bool {
     action.flags & libc::SA_NOCLDSTOP as u64 != 0 || action.handler == SIG_IGN
 }
 
+/// Whether a signal may be one by which a tracer or a tracee wakes the task, without its marks.
+fn is_lost_poke(task: &Task, info: &SigInfo) -> bool {
+    let is_tracer = || {
+        crate::shm::shared().is_some_and(|shm| {
+            let mut tracees = SLOTS.of(shm).of_tracer(task.process.pid);
+            tracees.next().is_some()
+        })
+    };
+    signo(info) == libc::SIGTRAP && has_lost_info(info) && (takes_part(task) || is_tracer())
+}
+
+/// Whether the task is traced, or a thread of its process traces or is traced.
+fn takes_part(task: &Task) -> bool {
+    let others = crate::shm::shared().is_some_and(|shm| {
+        let mut threads = SLOTS.of(shm).of_process(task.process.pid);
+        threads.any(|(_, s)| !matches!(s.state(), state::FREE | state::ENDED))
+    });
+    task.traced.is_some() || others
+}
+
 /// The kernel's dispositions of the process: while it is traced, its host takes all signals, also those
 /// that the guest ignores.
 pub fn note_signals(task: &Task) {
     let host = task.mode().host();
-    let pid = task.process.pid;
-    let others = crate::shm::shared().is_some_and(|shm| {
-        let mut threads = SLOTS.of(shm).of_process(pid);
-        threads.any(|(_, s)| !matches!(s.state(), state::FREE | state::ENDED))
-    });
-    host.take_all(task.traced.is_some() || others);
+    host.take_all(takes_part(task));
     let actions = task.process.state().actions;
     for (sig, action) in (0..).zip(&actions).skip(1) {
         task.mode().host().action(sig, action);
