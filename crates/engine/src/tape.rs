@@ -8,6 +8,7 @@ mod upcoming;
 pub use exact::ExactTape;
 pub use out::{SYNCHRONOUS, TapeOut};
 pub use read::{Following, OrderState, TapeIn, TapeState};
+pub use upcoming::Upcoming;
 
 use relive_host::Context;
 use relive_host::reading::Window;

@@ -1,6 +1,7 @@
 //! The search itself: the next attempt follows from the known results. Must never believe an order that a replay from the
 //! beginning has not written.
 
+use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
@@ -123,7 +124,7 @@ impl<'a> Exploration<'a> {
     pub(super) fn of(stretch: &'a Stretch) -> Result<Self> {
         let recording = Trace::open_recorded(&stretch.trace).map_err(Failure::setup)?;
         let processes = processes(&recording);
-        let mut exploration = Self {
+        Ok(Self {
             stretch,
             explored: Explored::open(&stretch.notes)?,
             recording,
@@ -143,11 +144,12 @@ impl<'a> Exploration<'a> {
             made: HashSet::new(),
             new: 0,
             locked: false,
-        };
-        if let &[one] = &exploration.processes[..] {
-            exploration.turn_to(one, Hints::default())?;
-        }
-        Ok(exploration)
+        })
+    }
+
+    /// All processes of the recording.
+    pub(super) fn processes(&self) -> &[u32] {
+        &self.processes
     }
 
     /// Attempts that are known.
@@ -158,7 +160,7 @@ impl<'a> Exploration<'a> {
     /// Searches the order of this process from here on; the decisions agree with those before.
     fn turn_to(&mut self, process: u32, base: Hints) -> Result<()> {
         self.end_trials();
-        self.search = Search::default();
+        self.search = Search::with(self.first_orders(process, &base)?);
         self.looks = None;
         (self.process, self.base) = (Some(process), base);
         let mut alone = true;
@@ -167,6 +169,30 @@ impl<'a> Exploration<'a> {
         }
         (self.forks, self.fresh) = (alone, alone);
         Ok(())
+    }
+
+    /// The orders that are tried before others: turns as in the decisions at hand, and long ones. Those that are known to agree for longest come
+    /// first, as what follows from the others is worth less. A search that goes on begins with the same ones.
+    fn first_orders(&mut self, process: u32, base: &Hints) -> Result<Vec<Hints>> {
+        if let Some(begun) = self.explored.begun(base, process) {
+            return Ok(begun.to_vec());
+        }
+        self.read_paths(process)?;
+        let mut orders = vec![base.clone(), base.with_long_turns(process, 0)];
+        let known = self.explored.all_failed();
+        orders.extend(known.filter_map(|(hints, _)| {
+            let near = hints.long_turns(process).filter(|&near| near > 0)?;
+            (base.with_long_turns(process, near) == *hints).then(|| hints.clone())
+        }));
+        let threads = self.paths.get(&process);
+        let agreed = |hints: &Hints| {
+            let at = self.explored.failed(hints)?.at;
+            let path = threads?.get(&at.thread).filter(|_| at.process == process)?;
+            Some(path.way(at.moments).until.1)
+        };
+        orders.sort_by_cached_key(|hints| (Reverse(agreed(hints)), hints.long_turns(process)));
+        self.explored.begin(base, process, &orders)?;
+        Ok(orders)
     }
 
     fn end_trials(&mut self) {
@@ -181,6 +207,9 @@ impl<'a> Exploration<'a> {
         watcher: &mut dyn ExploreWatcher,
     ) -> Result<ExploreEnd> {
         let until = options.time.and_then(|t| Instant::now().checked_add(t));
+        if let (None, &[one]) = (self.process, &self.processes[..]) {
+            self.turn_to(one, Hints::default())?;
+        }
         loop {
             let need = self.fold(watcher)?;
             if !watcher.goes_on() {
@@ -230,9 +259,9 @@ impl<'a> Exploration<'a> {
                 self.search.raced(races, &self.paths);
                 self.looks = None;
             }
-            let next = match self.search.attempts() {
-                0 => Some(self.base.clone()),
-                _ => self.search.ahead(1).pop(),
+            let next = match self.process {
+                None => Some(self.base.clone()),
+                Some(_) => self.search.ahead(1).pop(),
             };
             let Some(hints) = next else {
                 return Ok(Need::Nothing);

@@ -42,6 +42,12 @@ enum Line {
     },
     /// The last races before that.
     Raced { hints: String, races: Vec<Race> },
+    /// The search in a process begins with these orders, which go on from some decisions.
+    Begun {
+        base: String,
+        process: u32,
+        orders: Vec<String>,
+    },
 }
 
 /// A failed attempt.
@@ -75,6 +81,7 @@ pub struct Explored {
     path: PathBuf,
     failed: HashMap<Hints, FailedTrial>,
     raced: HashMap<Hints, Vec<Race>>,
+    begun: HashMap<(Hints, u32), Vec<Hints>>,
 }
 
 impl Explored {
@@ -102,6 +109,7 @@ impl Explored {
             path,
             failed: HashMap::new(),
             raced: HashMap::new(),
+            begun: HashMap::new(),
         };
         let whole = explored.read().map_err(|e| cannot(&explored.path, &e))?;
         let cut = explored.file.set_len(whole);
@@ -123,6 +131,7 @@ impl Explored {
         }
         let mut whole = 0;
         let (mut failed, mut raced) = (HashMap::new(), HashMap::new());
+        let mut begun = HashMap::new();
         loop {
             whole += line.len() as u64;
             line.clear();
@@ -152,10 +161,21 @@ impl Explored {
                     let Some(hints) = text(&hints) else { break };
                     raced.insert(hints, races);
                 }
+                Ok(Line::Begun {
+                    base,
+                    process,
+                    orders,
+                }) => {
+                    let orders: Option<Vec<Hints>> = orders.iter().map(|o| text(o)).collect();
+                    let (Some(base), Some(orders)) = (text(&base), orders) else {
+                        break;
+                    };
+                    begun.insert((base, process), orders);
+                }
                 Err(_) => break,
             }
         }
-        (self.failed, self.raced) = (failed, raced);
+        (self.failed, self.raced, self.begun) = (failed, raced, begun);
         Ok(whole)
     }
 
@@ -164,6 +184,11 @@ impl Explored {
         bytes.push(b'\n');
         let written = self.file.write_all(&bytes);
         written.map_err(|e| cannot(&self.path, &e))
+    }
+
+    /// All failed attempts, in no order.
+    pub fn all_failed(&self) -> impl Iterator<Item = (&Hints, &FailedTrial)> {
+        self.failed.iter()
     }
 
     /// How an order failed, if it was tried.
@@ -210,6 +235,27 @@ impl Explored {
         Ok(())
     }
 
+    /// The orders with which the search in a process began that goes on from these decisions.
+    pub fn begun(&self, base: &Hints, process: u32) -> Option<&[Hints]> {
+        let begun = self.begun.get(&(base.clone(), process));
+        begun.map(Vec::as_slice)
+    }
+
+    /// It begins with these.
+    ///
+    /// # Errors
+    /// As [`Explored::add_failed`].
+    pub fn begin(&mut self, base: &Hints, process: u32, orders: &[Hints]) -> Result<()> {
+        self.put(&Line::Begun {
+            base: base.to_text(),
+            process,
+            orders: orders.iter().map(Hints::to_text).collect(),
+        })?;
+        let key = (base.clone(), process);
+        self.begun.insert(key, orders.to_vec());
+        Ok(())
+    }
+
     /// Nothing of it is needed any more.
     pub fn forget(&self) {
         // A file that stays does no harm.
@@ -219,7 +265,7 @@ impl Explored {
 
 fn head() -> Head {
     Head {
-        explored: format!("2 of relive {}", env!("CARGO_PKG_VERSION")),
+        explored: format!("3 of relive {}", env!("CARGO_PKG_VERSION")),
     }
 }
 
@@ -271,8 +317,12 @@ mod tests {
         let mut first = Explored::open(folder.path()).expect("new");
         first.add_failed(hints(1), trial(6)).expect("written");
         first.add_raced(hints(1), Vec::new()).expect("written");
+        let orders = [hints(3), hints(2)];
+        first.begin(&hints(1), 4, &orders).expect("written");
         drop(first);
         let again = Explored::open(folder.path()).expect("there");
+        assert_eq!(again.begun(&hints(1), 4), Some(&orders[..]));
+        assert_eq!(again.begun(&hints(1), 5), None);
         assert_eq!(again.failed(&hints(1)), Some(&trial(6)));
         assert_eq!(again.failed(&hints(2)), None);
         assert_eq!(again.raced(&hints(1)), Some(&[][..]));

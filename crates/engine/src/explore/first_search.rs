@@ -8,12 +8,18 @@ use super::explored::FailedTrial;
 use crate::failure::{Failure, FailureClass, Result};
 use crate::guide::races::Race;
 use crate::modes::replay::linear::hints::Hints;
+use crate::modes::replay::linear::neighbours::later_end;
 use crate::modes::replay::linear::wanted::TurnLength;
 use crate::supervisor::{Stretch, learn, try_order};
 use crate::timeline::ReplayProcess;
 
 /// Most attempts of a first replay, for the whole recording or for each epoch.
 pub const ATTEMPTS: u32 = 128;
+
+/// Most further attempts with long turns, and the ticks before what comes next at which those of the second one end, if the first one tells nothing
+/// of that: a thread that reads in a loop what another one stores mostly comes to its event as soon as that.
+const MOST_LATER: usize = 2;
+const LATER: u64 = 32;
 
 /// Progress of a first replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,27 +57,35 @@ pub(super) fn search(
     (attempts, jobs): (u32, usize),
     watcher: &mut dyn FnMut(Linearising),
 ) -> Result<u32> {
-    watcher(Linearising::Attempt(1));
+    // In a recording with all accesses in order nothing is left to search for.
+    let manifest = Manifest::read(&stretch.trace).map_err(Failure::setup)?;
+    let searches = attempts > 0 && manifest.recorder != Recorder::Coherence;
     let hints = Hints::default();
-    let long = try_order(stretch, TurnLength::Long, &hints);
-    match long.map_err(|failed| failed.failure) {
-        Ok(_) => return Ok(1),
-        Err(failure) if failure.class() != FailureClass::Divergence => return Err(failure),
-        // What has been found out about a search is of close turns.
-        Err(failure) => {
-            tracing::info!(target: "linear", "not with long turns: {failure}");
+    let mut long = Vec::new();
+    let mut next = Some(0);
+    while let Some(near) = next.take() {
+        watcher(Linearising::Attempt(long.len() as u32 + 1));
+        let failed = match try_order(stretch, TurnLength::Long(near), &hints) {
+            Ok(_) => return Ok(long.len() as u32 + 1),
+            Err(failed) if failed.failure.class() != FailureClass::Divergence => {
+                return Err(failed.failure);
+            }
+            Err(failed) => failed,
+        };
+        tracing::info!(target: "linear", "not with long turns that end {near} ticks before what comes next: {:?}: {}", failed.at, failed.failure);
+        if let Some(at) = failed.at {
+            long.push((near, at, failed.failure));
+            let tried = |end: &u64| long.iter().any(|(near, ..)| near == end);
+            let later = later_end(near, &at).unwrap_or(LATER);
+            next = Some(later).filter(|end| searches && long.len() <= MOST_LATER && !tried(end));
         }
     }
-    watcher(Linearising::Attempt(2));
+    watcher(Linearising::Attempt(long.len() as u32 + 1));
     let failed = match try_order(stretch, TurnLength::Close, &hints) {
-        Ok(_) => return Ok(2),
+        Ok(_) => return Ok(long.len() as u32 + 1),
         Err(failed) => failed,
     };
     let failure = failed.failure;
-    // In a recording with all accesses in order nothing is left to search for.
-    let manifest = Manifest::read(&stretch.trace).map_err(Failure::setup)?;
-    let says_all = manifest.recorder == Recorder::Coherence;
-    let searches = attempts > 0 && !says_all;
     let (FailureClass::Divergence, Some(at), true) = (failure.class(), failed.at, searches) else {
         return Err(failure);
     };
@@ -80,9 +94,18 @@ pub(super) fn search(
     learn(stretch, &hints, &at);
     let mut exploration = Exploration::of(stretch)?;
     exploration.locked = true;
-    if exploration.explored.failed(&hints).is_none() {
-        let first = FailedTrial::of_whole(at, &failure);
-        exploration.explored.add_failed(hints, first)?;
+    let mut first = vec![(hints.clone(), at, &failure)];
+    if let [process] = exploration.processes() {
+        let long = long
+            .iter()
+            .map(|(near, at, failure)| (hints.with_long_turns(*process, *near), *at, failure));
+        first.extend(long);
+    }
+    for (hints, at, failure) in first {
+        if exploration.explored.failed(&hints).is_none() {
+            let failed = FailedTrial::of_whole(at, failure);
+            exploration.explored.add_failed(hints, failed)?;
+        }
     }
     let options = ExploreOptions {
         attempts,

@@ -64,6 +64,7 @@ fn is_ahead(standing: &TrialStanding, place: &Place) -> bool {
     match place.what {
         What::Way(moments) | What::Moment(moments) | What::Event(moments) => at.moments < moments,
         What::Operation(op) => !standing.executed && at.ops + 1 < op,
+        What::Turns => false,
     }
 }
 
@@ -285,6 +286,7 @@ mod tests {
             (2, What::Operation(9), true),
             (1, What::Way(9), false),
             (3, What::Way(0), true),
+            (0, What::Turns, false),
         ] {
             let found = ahead(&standing, thread, what);
             assert_eq!(found, expected, "{thread} {what:?}");

@@ -10,7 +10,7 @@ use crate::course::Note;
 use crate::failure::{Failure, Result};
 use crate::modes::replay::races::tracking;
 use crate::signals::deliver;
-use crate::tape::{Tape, TapeIn};
+use crate::tape::{Tape, TapeIn, Upcoming};
 use crate::task::Task;
 
 /// How far the other threads are.
@@ -37,8 +37,8 @@ pub struct Surroundings<'a> {
     pub is_cut: bool,
     /// The recording says all of the order of accesses to memory: calls that concern the thread alone have no moment.
     pub says_all: bool,
-    /// The way between two moments is one, and not gone in parts.
-    pub is_one_way: bool,
+    /// Turns are long: the way between two moments is one, and not gone in parts, up to so many ticks before what comes next.
+    pub long: Option<u64>,
 }
 
 /// How far a thread may run.
@@ -85,15 +85,24 @@ pub fn bound(task: &mut Task, around: Surroundings<'_>) -> Result<Bound> {
                     )));
                 }
                 if !made {
-                    let since = match decided(tape, hint) {
+                    let late = around.long.and_then(|near| late_from(tape, next, near));
+                    let late = late.filter(|&from| from > tape.behind.0);
+                    let since = match decided(tape, hint).or(late) {
                         Some(step) if ticks >= step => next_moment(&tape.notes),
                         _ => None,
                     };
-                    return Ok(Bound::Operation {
-                        ticks: tick,
-                        at,
-                        after: thread,
-                        since: since.unwrap_or(tape.behind.1),
+                    let since = since.unwrap_or(tape.behind.1);
+                    return Ok(match late.filter(|&from| ticks < from) {
+                        Some(from) => Bound::Tick {
+                            ticks: from,
+                            at: since,
+                        },
+                        None => Bound::Operation {
+                            ticks: tick,
+                            at,
+                            after: thread,
+                            since,
+                        },
                     });
                 }
             }
@@ -104,17 +113,22 @@ pub fn bound(task: &mut Task, around: Surroundings<'_>) -> Result<Bound> {
                 ..
             } => {
                 let step = decided(tape, hint);
-                if ticks < tick && around.is_one_way {
-                    let at = tape.behind.1;
-                    let is_behind = |note: &Note| {
-                        place.is_some_and(|place| place.is_before(note, *marks, around.ends))
-                    };
-                    let before = tape.notes.iter().take_while(|note| !is_behind(note));
-                    let ticks = far_moment(before, at).unwrap_or(tick);
-                    return Ok(Bound::Tick { ticks, at });
-                }
                 if ticks < tick {
                     let moment = hint(What::Moment(tape.moments));
+                    let late = around.long.and_then(|near| late_from(tape, next, near));
+                    let is_short = late.is_some_and(|from| from <= tape.behind.0);
+                    let step = step.or(if is_short { Some(tick) } else { late });
+                    let is_far = !is_short && step.is_none_or(|step| ticks < step);
+                    if around.long.is_some() && moment.is_none() && is_far {
+                        let at = tape.behind.1;
+                        let is_behind = |note: &Note| {
+                            place.is_some_and(|place| place.is_before(note, *marks, around.ends))
+                        };
+                        let before = tape.notes.iter().take_while(|note| !is_behind(note));
+                        let far = far_moment(before, at, tape.moments, hint).unwrap_or(tick);
+                        let ticks = far.min(step.unwrap_or(far));
+                        return Ok(Bound::Tick { ticks, at });
+                    }
                     return Ok(part(tape.behind, ticks, (tick, end), step, moment));
                 }
                 match step {
@@ -179,7 +193,7 @@ pub fn bound(task: &mut Task, around: Surroundings<'_>) -> Result<Bound> {
             at: [task.ctx.rip, goes_on_at],
             behind: tape.behind,
             decided: (decided(tape, hint), hint(What::Moment(tape.moments))),
-            is_one: around.is_one_way,
+            is_one: around.long.is_some(),
         };
         let bound = end.bound(task.slot, &way)?;
         // There it had given up all that others asked for, by itself or in the call that it was in.
@@ -245,11 +259,25 @@ pub fn bound(task: &mut Task, around: Surroundings<'_>) -> Result<Bound> {
         return Ok(Bound::event_at(0));
     }
     let moment = hint(What::Moment(tape.moments));
-    if around.is_one_way && ticks < next.ticks && !next.waits {
-        let (ticks, at) = (next.ticks, begin);
-        return Ok(Bound::Tick { ticks, at });
-    }
-    if begin > 0 && ticks < next.ticks && !around.is_one_way {
+    let late = around
+        .long
+        .and_then(|near| late_from(tape, Some(next), near));
+    let is_short = late.is_some_and(|from| from <= behind.0);
+    let step = step.or(if is_short { Some(next.ticks) } else { late });
+    let is_far = !is_short && step.is_none_or(|step| ticks < step);
+    if around.long.is_some() && moment.is_none() && is_far {
+        match step.filter(|&step| step < next.ticks) {
+            Some(ticks) => {
+                let at = behind.1;
+                return Ok(Bound::Tick { ticks, at });
+            }
+            None if ticks < next.ticks && !next.waits => {
+                let (ticks, at) = (next.ticks, begin);
+                return Ok(Bound::Tick { ticks, at });
+            }
+            None => {}
+        }
+    } else if begin > 0 && ticks < next.ticks {
         match part(behind, ticks, (next.ticks, begin), step, moment) {
             // It comes to its event by itself.
             Bound::Tick { ticks, .. } if next.waits && ticks == next.ticks => {}
@@ -357,18 +385,55 @@ fn decided(tape: &TapeIn, hint: &dyn Fn(What) -> Option<u64>) -> Option<u64> {
     hint(What::Way(tape.moments)).or(reaches)
 }
 
-/// The tick of the last of the moments that come first, within half of what a thread may be ahead: on one way they are all the same.
-fn far_moment<'a>(notes: impl Iterator<Item = &'a Note>, since: u64) -> Option<u64> {
-    let ticks = notes.map_while(|note| match *note {
+/// The tick of the last of the moments that come first, within half of what a thread may be ahead, and up to the next way of which
+/// something is decided: on one way they are all the same.
+fn far_moment<'a>(
+    notes: impl Iterator<Item = &'a Note>,
+    since: u64,
+    moments: u64,
+    hint: &dyn Fn(What) -> Option<u64>,
+) -> Option<u64> {
+    let is_decided = |way| hint(What::Way(way)).or(hint(What::Moment(way))).is_some();
+    let ticks = notes.zip(moments..).map_while(|(note, way)| match *note {
         Note::Moment {
             event: false,
             ticks,
             end,
             ..
-        } => (end.saturating_sub(since) < AHEAD / 2).then_some(ticks),
+        } if way == moments || !is_decided(way) => {
+            (end.saturating_sub(since) < AHEAD / 2).then_some(ticks)
+        }
         _ => None,
     });
     ticks.last()
+}
+
+/// The tick from which on a thread in long turns goes as moments say: so many ticks before what is next on its tape, its event or
+/// an operation that follows another one. `None` if there is no such tick.
+fn late_from(tape: &TapeIn, next: Option<Upcoming>, near: u64) -> Option<u64> {
+    let mut operations = tape.notes.iter().filter_map(|note| match *note {
+        Note::Edge {
+            event: false,
+            ticks,
+            ..
+        } => Some(ticks),
+        _ => None,
+    });
+    let what_comes = operations.next().or(next.map(|next| next.ticks))?;
+    (near > 0).then(|| what_comes.saturating_sub(near))
+}
+
+/// Whether a thread in long turns goes as moments say, or as a search has decided.
+pub fn is_late(
+    tape: &mut TapeIn,
+    ticks: u64,
+    hint: &dyn Fn(What) -> Option<u64>,
+    near: u64,
+) -> Result<bool> {
+    let next = tape.upcoming()?;
+    let late = late_from(tape, next, near);
+    let step = decided(tape, hint).or(late);
+    Ok(hint(What::Moment(tape.moments)).is_some() || step.is_some_and(|step| ticks >= step))
 }
 
 /// When the thread comes to the first of these notes that has a moment.
@@ -445,12 +510,27 @@ mod tests {
             thread: 1,
             op: 1,
         };
-        let far = |notes: &[Note]| far_moment(notes.iter(), 1000);
+        let far = |notes: &[Note]| far_moment(notes.iter(), 1000, 7, &|_| None);
         let near = AHEAD / 4;
         assert_eq!(far(&[moment(10, 1001), moment(20, 1000 + near)]), Some(20));
         assert_eq!(far(&[moment(10, 1001), moment(20, 1000 + AHEAD)]), Some(10));
         assert_eq!(far(&[moment(10, 1001), edge, moment(40, 1002)]), Some(10));
         assert_eq!(far(&[moment(10, 1000 + AHEAD)]), None);
         assert_eq!(far(&[edge]), None);
+    }
+
+    #[test]
+    fn a_way_goes_on_to_the_next_one_of_which_something_is_decided() {
+        let notes = [10, 20, 30].map(|ticks| Note::Moment {
+            event: false,
+            ticks,
+            begin: 1000,
+            end: 1000,
+        });
+        let decided = |what| move |w| (w == what).then_some(0);
+        let far = |what| far_moment(notes.iter(), 1000, 7, &decided(what));
+        assert_eq!(far(What::Way(9)), Some(20));
+        assert_eq!(far(What::Moment(8)), Some(10));
+        assert_eq!(far(What::Event(8)), Some(30));
     }
 }

@@ -7,7 +7,7 @@ use relive_host::GuestAddr;
 use relive_trace::Recorder;
 
 use super::access_waits::{AccessStop, AccessWaits};
-use super::bound::{OtherThreads, Surroundings, bound};
+use super::bound::{OtherThreads, Surroundings, bound, is_late};
 use super::end_place::{EndPlace, places};
 use super::exact_turns::ExactTurns;
 use super::first_moments::FirstMoments;
@@ -26,6 +26,8 @@ use crate::task::Task;
 
 /// The turns of one process, as they are found.
 pub struct Linear {
+    /// Its index.
+    process: u32,
     /// The exact schedule.
     schedule: ExactTurns,
     /// Threads that there have been.
@@ -60,8 +62,8 @@ pub struct Linear {
     ends: BTreeMap<u32, EndPlace>,
     /// All threads stand there.
     pub is_at_end: bool,
-    /// How far the running thread may be ahead of others between its events, in cycles.
-    ahead: u64,
+    /// The turns are long: between its events the running thread may be ahead of others, up to so many ticks before what comes next.
+    long: Option<u64>,
 }
 
 impl Linear {
@@ -78,13 +80,19 @@ impl Linear {
             let manifest = s.trace.manifest();
             (manifest.recorder, s.trace.is_cut(), ends)
         });
+        let hints = hints()?;
         Ok(Some(Self {
             schedule,
             seen: BTreeSet::new(),
             made_before: 0,
             waiting: BTreeSet::new(),
             over: BTreeSet::new(),
-            hints: hints()?,
+            long: match turns() {
+                TurnLength::Long(near) => Some(near),
+                TurnLength::Close => hints.long_turns(process),
+            },
+            process,
+            hints,
             accesses: AccessWaits::default(),
             blamed: None,
             executed: false,
@@ -97,10 +105,6 @@ impl Linear {
             waits_in_circle: false,
             ends: ends.unwrap_or_default(),
             is_at_end: false,
-            ahead: match turns() {
-                TurnLength::Long => AHEAD,
-                TurnLength::Close => 0,
-            },
         }))
     }
 
@@ -116,6 +120,7 @@ impl Linear {
 
     /// Other decisions are followed from here on.
     pub fn follow(&mut self, hints: Hints) {
+        self.long = hints.long_turns(self.process);
         self.hints = hints;
         self.outlooks.forget();
     }
@@ -281,11 +286,25 @@ impl Linear {
             // In front of its event it waits for those who were earlier.
             (due, Bound::Event { .. }) if is_at_event => due,
             (Due::At(at), Bound::Tick { .. } | Bound::Operation { .. } | Bound::Event { .. }) => {
-                Due::At(at.saturating_sub(self.ahead))
+                Due::At(at.saturating_sub(self.ahead(task)?))
             }
             (due, _) => due,
         };
         Ok((bound, due))
+    }
+
+    /// How far the running thread may be ahead of others, in cycles.
+    ///
+    /// # Errors
+    /// A damaged trace.
+    fn ahead(&self, task: &mut Task) -> Result<u64> {
+        let (process, thread, ticks) = (task.process.index, task.index, task.ctx.ticks());
+        let hint = |what| self.hints.at(process, thread, what);
+        let is_late = match (self.long, &mut task.tape) {
+            (Some(near), Tape::In(tape)) => is_late(tape, ticks, &hint, near)?,
+            _ => true,
+        };
+        Ok(if is_late { 0 } else { AHEAD })
     }
 
     /// The same, and what may change it while the thread stands.
@@ -398,7 +417,7 @@ impl Linear {
             is_at_event,
             is_cut: self.is_cut,
             says_all: self.says_all,
-            is_one_way: self.says_all || self.ahead > 0,
+            long: self.long.or(self.says_all.then_some(0)),
         };
         Ok((bound(task, around)?, there.unmet.into_inner()))
     }

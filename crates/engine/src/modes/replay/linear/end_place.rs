@@ -98,11 +98,11 @@ impl EndPlace {
                 self.pc
             )));
         }
-        if way.ticks < ticks && way.is_one {
+        let (step, moment) = way.decided;
+        if way.ticks < ticks && way.is_one && step.or(moment).is_none() {
             return Ok(Bound::Tick { ticks, at });
         }
         if way.ticks < ticks {
-            let (step, moment) = way.decided;
             return Ok(part(way.behind, way.ticks, (ticks, at), step, moment));
         }
         Ok(match way.at.contains(&self.pc) {

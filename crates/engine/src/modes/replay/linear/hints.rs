@@ -22,6 +22,10 @@ pub enum What {
     /// When the thread's event behind so many moments happens, of the time that it took. Decided by a 1: at its
     /// begin; by a larger value: at that moment. Without a decision it happens at its end.
     Event(u64),
+    /// How long turns are: of the whole process, as of its thread 0. Decided by a number of ticks: a thread may run ahead of
+    /// others up to so many before what is next on its tape, an event or an operation that follows another one, and goes
+    /// as moments say from there on. Without a decision all of its way is as moments say.
+    Turns,
 }
 
 /// A place where a replay decides something.
@@ -158,6 +162,26 @@ impl Hints {
         self.values.get(&place).copied()
     }
 
+    /// How many ticks before what comes next the long turns of a process end, if it has such.
+    #[must_use]
+    pub fn long_turns(&self, process: u32) -> Option<u64> {
+        self.at(process, 0, What::Turns)
+    }
+
+    /// The same decisions with long turns of a process, which end so many ticks before what comes next.
+    #[must_use]
+    pub fn with_long_turns(&self, process: u32, near: u64) -> Self {
+        let mut hints = self.clone();
+        let (thread, what) = (0, What::Turns);
+        let place = Place {
+            process,
+            thread,
+            what,
+        };
+        hints.decide(Decision::Value(place, near));
+        hints
+    }
+
     /// The decided orders of accesses in a process.
     pub fn orders(&self, process: u32) -> impl Iterator<Item = &AccessesInOrder> {
         self.orders.iter().filter(move |o| o.process == process)
@@ -205,6 +229,7 @@ impl Hints {
                 What::Moment(n) => ('m', n),
                 What::Operation(n) => ('o', n),
                 What::Event(n) => ('e', n),
+                What::Turns => ('t', 0),
             };
             let _ = write!(
                 text,
@@ -237,6 +262,7 @@ impl Hints {
                     "m" => What::Moment(n),
                     "o" => What::Operation(n),
                     "e" => What::Event(n),
+                    "t" if n == 0 => What::Turns,
                     _ => return None,
                 },
             };
@@ -308,6 +334,7 @@ mod tests {
             (3, What::Operation(12), 1),
             (1, What::Moment(3), 1 << 60),
             (0, What::Event(0), 1),
+            (0, What::Turns, 54),
         ] {
             let place = Place {
                 process: 2,

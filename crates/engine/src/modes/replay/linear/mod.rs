@@ -16,7 +16,7 @@ pub mod end_place;
 pub mod exact_turns;
 mod first_moments;
 pub mod hints;
-mod neighbours;
+pub mod neighbours;
 mod next_thread;
 mod outlooks;
 mod own_outputs;

@@ -21,6 +21,9 @@ const BESIDE: usize = 4;
 /// Threads that ended before a disagreement which may have ended later.
 const ENDED: usize = 3;
 
+/// Most ticks before what comes next at which long turns end.
+const NEAR: u64 = 1 << 12;
+
 /// Values to be added to the decisions of an attempt.
 pub type NewValues = Vec<(Place, u64)>;
 
@@ -47,6 +50,9 @@ pub fn changes(
     let guess = step.saturating_add_signed(missing).clamp(first, last);
     let looped = vec![(here, guess)];
     let decided = hints.at(at.process, at.thread, What::Way(at.moments)) == Some(step);
+    if let Some(near) = hints.long_turns(at.process) {
+        all.extend(long_turns(near, at, &threads[&at.thread]));
+    }
     if decided && missing != 0 {
         all.push_back(looped.clone());
     }
@@ -174,6 +180,33 @@ pub fn changes(
     all
 }
 
+/// How many ticks before what comes next long turns should have ended, which ended `near` ticks before that. A thread that reads in a loop what another one stores mostly comes to its event soon: it ran
+/// too far ahead, and then read it a round too late, or ended its turn too soon.
+pub fn later_end(near: u64, at: &Disagreement) -> Option<u64> {
+    let too_late = at.ticks.wrapping_sub(at.recorded) as i64;
+    let end = near.checked_add_signed(too_late);
+    end.filter(|&end| too_late != 0 && end <= NEAR)
+}
+
+/// Other long turns, of all ways and of the one on which the thread left the recording.
+fn long_turns(near: u64, at: &Disagreement, path: &Path) -> impl Iterator<Item = NewValues> {
+    let place = |thread, what| Place {
+        process: at.process,
+        thread,
+        what,
+    };
+    let end = later_end(near, at);
+    let all = end.map(|end| (place(0, What::Turns), end));
+    // It read too soon what another one stored: it had come as far as it may before that.
+    let (way, end) = match at.ticks < at.recorded {
+        true => (path.at_tick(at.ticks), Some(near)),
+        false => (at.moments, end),
+    };
+    let far = end.and_then(|end| at.recorded.checked_sub(end));
+    let far = far.map(|tick| (place(at.thread, What::Way(way)), tick));
+    all.into_iter().chain(far).map(|change| vec![change])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -232,5 +265,40 @@ mod tests {
         assert!(tried([&[(5, 100), (10, 200)], &[(3, 50), (3, 900)]]).contains(&lost));
         // It had gone on before.
         assert!(!tried([&[(5, 100), (10, 200)], &[(3, 50), (3, 150)]]).contains(&lost));
+    }
+
+    #[test]
+    fn long_turns_end_as_much_sooner_as_a_thread_came_too_late() {
+        let at = |ticks, recorded| Disagreement {
+            process: 0,
+            thread: 1,
+            moments: 2,
+            ops: 0,
+            ticks,
+            recorded,
+            events: 1,
+            page: 0,
+        };
+        assert_eq!(later_end(0, &at(154, 100)), Some(54));
+        assert_eq!(later_end(54, &at(90, 100)), Some(44), "too soon");
+        let none = [(0, 90), (5, 94), (5, 100), (0, 100 + NEAR + 1)];
+        for (near, ticks) in none {
+            assert_eq!(later_end(near, &at(ticks, 100)), None, "{near} {ticks}");
+        }
+        let path = Path::with([(40, 10, 10), (80, 20, 20), (100, 30, 30)].into_iter());
+        let tried = |near, ticks| long_turns(near, &at(ticks, 100), &path).collect::<Vec<_>>();
+        let turns = |near| {
+            let (process, thread, what) = (0, 0, What::Turns);
+            let place = Place {
+                process,
+                thread,
+                what,
+            };
+            vec![(place, near)]
+        };
+        assert_eq!(tried(0, 154), [turns(54), vec![decision(1, 2, 46)]]);
+        // Another one stored too soon: on the way on which the thread saw that it goes on first.
+        assert_eq!(tried(54, 70), [turns(24), vec![decision(1, 1, 46)]]);
+        assert_eq!(tried(0, 70), [vec![decision(1, 1, 100)]]);
     }
 }

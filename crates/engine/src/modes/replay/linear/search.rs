@@ -98,15 +98,20 @@ fn decisions(values: NewValues) -> Vec<Decision> {
 /// A search.
 #[derive(Default)]
 pub struct Search {
+    /// Tried before all others.
+    first: Vec<Hints>,
     failed: Vec<FailedOrder>,
     tried: BTreeSet<Hints>,
 }
 
 impl Search {
-    /// How many attempts there have been.
+    /// A search that tries these before what follows from their failures.
     #[must_use]
-    pub fn attempts(&self) -> u32 {
-        self.failed.len() as u32
+    pub fn with(first: Vec<Hints>) -> Self {
+        Self {
+            first,
+            ..Self::default()
+        }
     }
 
     /// The decisions of the attempt that agreed for longest, and where it left the recording.
@@ -246,7 +251,11 @@ impl Search {
     #[must_use]
     pub fn ahead(&mut self, count: usize) -> Vec<Hints> {
         let crowds = self.crowds();
-        let mut next: Vec<Hints> = Vec::new();
+        let first = self
+            .first
+            .iter()
+            .filter(|hints| !self.tried.contains(hints));
+        let mut next: Vec<Hints> = first.take(count).cloned().collect();
         let mut taken: Vec<usize> = self.failed.iter().map(|order| order.tried).collect();
         while next.len() < count {
             let left = self.failed.iter().zip(&taken).enumerate();

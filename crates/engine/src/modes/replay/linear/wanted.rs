@@ -12,15 +12,15 @@ pub const VARIABLE: &str = "RELIVE_LINEARISE";
 /// tried again, by one that does.
 const TRIAL: &str = "trial";
 
-/// Before decisions: turns are long.
+/// Before decisions, with a number of ticks and a space: turns are long.
 const LONG: &str = "long";
 
 /// How long the turns of a replay are that finds them itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TurnLength {
     /// Between its events a thread may run ahead of others, by [`AHEAD`]: the order of what threads do without ordered operations is mostly
-    /// none that counts, and to change threads takes time, in all replays.
-    Long,
+    /// none that counts, and to change threads takes time, in all replays. So many ticks before what comes next it goes as moments say.
+    Long(u64),
     /// Threads run as they did, as far as moments say it: where threads race, that is mostly as it was.
     Close,
 }
@@ -31,17 +31,21 @@ pub const AHEAD: u64 = 1 << 19;
 /// The variable's value for a replay with these decisions, which writes the turns that it finds.
 pub fn with(turns: TurnLength, hints: &Hints) -> String {
     match turns {
-        TurnLength::Long => format!("{LONG} {}", hints.to_text()),
+        TurnLength::Long(near) => format!("{LONG}{near} {}", hints.to_text()),
         TurnLength::Close => hints.to_text(),
     }
 }
 
 /// How long the turns of this replay are.
 pub fn turns() -> TurnLength {
-    match std::env::var(VARIABLE) {
-        Ok(value) if value.starts_with(LONG) => TurnLength::Long,
-        _ => TurnLength::Close,
-    }
+    let value = std::env::var(VARIABLE).unwrap_or_default();
+    long(&value).map_or(TurnLength::Close, |(near, _)| TurnLength::Long(near))
+}
+
+/// The ticks before what comes next at which long turns end, if this value says so, and the decisions behind that.
+fn long(value: &str) -> Option<(u64, &str)> {
+    let (near, decisions) = value.strip_prefix(LONG)?.split_once(' ')?;
+    Some((near.parse().ok()?, decisions))
 }
 
 /// Whether the turns that are found are written down. One variable says it with all else: a second one that a
@@ -66,8 +70,10 @@ pub fn is_wanted() -> bool {
 /// The variable says something else.
 pub fn hints() -> Result<Hints> {
     let text = std::env::var(VARIABLE).unwrap_or_default();
-    let prefixes = [TRIAL, LONG].into_iter();
-    let decisions = prefixes.filter_map(|word| text.strip_prefix(word)).next();
-    Hints::from_text(decisions.unwrap_or(&text))
+    let decisions = match long(&text) {
+        Some((_, decisions)) => decisions,
+        None => text.strip_prefix(TRIAL).unwrap_or(&text),
+    };
+    Hints::from_text(decisions)
         .ok_or_else(|| Failure::setup(format!("{VARIABLE} has no hints: {text}")))
 }

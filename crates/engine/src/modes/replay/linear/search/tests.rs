@@ -254,3 +254,18 @@ fn an_order_that_let_a_thread_leave_a_loop_too_late_gives_way_to_an_earlier_one(
     let ahead = search.ahead(30);
     assert!(ahead.contains(&turned(&right)), "{ahead:?}");
 }
+
+#[test]
+fn orders_to_begin_with_come_before_what_follows_from_their_failures() {
+    let paths = paths();
+    let first = [9, 0].map(|near| Hints::default().with_long_turns(0, near));
+    let mut search = Search::with(first.to_vec());
+    assert_eq!(search.ahead(3), first);
+    assert_eq!(next(&mut search), Some(first[0].clone()));
+    search.failed(first[0].clone(), &disagreement(5), 9, &paths);
+    assert_eq!(next(&mut search), Some(first[1].clone()));
+    search.failed(first[1].clone(), &disagreement(3), 9, &paths);
+    // It agreed for longer.
+    let third = next(&mut search).expect("neighbours");
+    assert_ne!(third.long_turns(0), Some(0), "{third:?}");
+}
