@@ -1,6 +1,8 @@
 //! The first replay of a stretch of a sketch: it finds the turns of the threads, and writes them down. If it leaves the recording, a
 //! bounded search follows, which `relive explore` goes on with. Must never take another stretch's results.
 
+use std::time::{Duration, Instant};
+
 use relive_trace::{Manifest, Recorder};
 
 use super::exploration::{Attempted, Exploration, ExploreEnd, ExploreOptions, ExploreWatcher};
@@ -15,6 +17,10 @@ use crate::timeline::ReplayProcess;
 
 /// Most attempts of a first replay, for the whole recording or for each epoch.
 pub const ATTEMPTS: u32 = 128;
+
+/// The most time of the search behind the first attempts; or so many times as long as one of those took, if that is more.
+const TIME: Duration = Duration::from_secs(60);
+const TIMES: u32 = 24;
 
 /// Most further attempts with long turns, and the ticks before what comes next at which those of the second one end, if the first one tells nothing
 /// of that: a thread that reads in a loop what another one stores mostly comes to its event as soon as that.
@@ -61,6 +67,7 @@ pub(super) fn search(
     let manifest = Manifest::read(&stretch.trace).map_err(Failure::setup)?;
     let searches = attempts > 0 && manifest.recorder != Recorder::Coherence;
     let hints = Hints::default();
+    let began = Instant::now();
     let mut long = Vec::new();
     let mut next = Some(0);
     while let Some(near) = next.take() {
@@ -90,6 +97,12 @@ pub(super) fn search(
         return Err(failure);
     };
     tracing::info!(target: "linear", "the first attempt: {at:?}: {failure}");
+    let each = began.elapsed() / (long.len() as u32 + 1);
+    let options = ExploreOptions {
+        attempts,
+        time: Some(TIME.max(each * TIMES)),
+        jobs,
+    };
     // Before the search, which may be long and may be ended.
     learn(stretch, &hints, &at);
     let mut exploration = Exploration::of(stretch)?;
@@ -107,15 +120,10 @@ pub(super) fn search(
             exploration.explored.add_failed(hints, failed)?;
         }
     }
-    let options = ExploreOptions {
-        attempts,
-        time: None,
-        jobs,
-    };
     let end = exploration.run(&options, &mut FirstAttempts(watcher))?;
     let attempts = exploration.attempts();
     if matches!(end, ExploreEnd::Exact) {
-        return Ok(attempts + 2);
+        return Ok(attempts + 1);
     }
     if let Some((hints, at)) = exploration.search.furthest() {
         learn(stretch, hints, at);
