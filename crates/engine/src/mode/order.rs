@@ -113,6 +113,19 @@ pub trait Order: Sync {
         Ok(())
     }
 
+    /// Whether others must be at rest where access to memory is taken away: nothing else says what each of them has done before.
+    fn cuts_accesses(&self) -> bool {
+        false
+    }
+
+    /// The task is about to take access to memory away, all others at rest.
+    ///
+    /// # Errors
+    /// The tape is lost.
+    fn takes_access(&self, _task: &mut Task) -> Result<()> {
+        Ok(())
+    }
+
     /// The task was at rest in the call at hand: it gets the memory of the call again, or its turn.
     ///
     /// # Errors

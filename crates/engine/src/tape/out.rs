@@ -32,12 +32,12 @@ pub struct TapeOut {
     pub ops_before_call: u64,
     /// When it was where, where threads run at the same time.
     pub course: Option<Course>,
-    /// Forks of the process that the thread knew of when it stood still last.
-    pub forks: u64,
+    /// Junctures of the process that the thread knew of when it stood still last.
+    pub junctures: u64,
     /// It stands still, behind a mark.
     pub stands: bool,
-    /// The call at hand has forked, and is not logged yet.
-    pub forked: bool,
+    /// The call at hand is a juncture, and not logged yet.
+    pub at_juncture: bool,
 }
 
 /// After so many events the recorder is looked for: unrecorded, the program must not go on.
@@ -85,9 +85,9 @@ impl TapeOut {
             readings: Kept::default(),
             ops_before_call: 0,
             course: None,
-            forks: 0,
+            junctures: 0,
             stands: false,
-            forked: false,
+            at_juncture: false,
         }
     }
 

@@ -8,7 +8,8 @@ use crate::failure::Result;
 use crate::kernel::limits;
 use crate::kernel::operation::RecordedResult;
 use crate::memory::Memory;
-use crate::space::{WRITE, pages};
+use crate::registry::NOT_QUIET;
+use crate::space::{READ, Region, WRITE, pages};
 use crate::task::Task;
 
 fn errno(e: i32) -> Result<Reply> {
@@ -52,6 +53,16 @@ pub fn mprotect(task: &mut Task, call: &Call, told: RecordedResult) -> Result<Re
     };
     if let Err(e) = task.may_change(&memory, start, end) {
         return errno(e);
+    }
+    let is_shut = |region: &Region| region.prot & (READ | WRITE) & !(prot as u32) != 0;
+    let together = !task.machine().registry.single() && task.mode().order().cuts_accesses();
+    if together && memory.space.overlapping(start, end).any(is_shut) {
+        drop(memory);
+        match task.is_undisturbed() {
+            true => task.mode().order().takes_access(task)?,
+            false => return errno(NOT_QUIET),
+        }
+        memory = task.machine().memory();
     }
     let writable = prot as u32 & WRITE != 0;
     if writable && !accepted && !limits::may_become_writable(task, &memory, start, end) {

@@ -14,7 +14,7 @@ mod alone_with_files;
 mod coherence;
 mod commit;
 mod file_changes;
-mod forks;
+mod junctures;
 mod marks;
 mod object;
 mod pauses;
@@ -54,7 +54,7 @@ use crate::siginfo::SigInfo;
 use crate::tape::Tape;
 use crate::task::Task;
 use crate::vforked;
-use forks::Forks;
+use junctures::Junctures;
 use object::{Object, Version};
 use pauses::Pauses;
 
@@ -78,8 +78,8 @@ pub struct Sketch {
     lines: Option<Lines>,
     /// Where there are to be checkpoints.
     checkpoints: Option<Checkpointing>,
-    /// The forks of the process, if its memory has no lines.
-    forks: Forks,
+    /// The junctures of the process, if its memory has no lines.
+    junctures: Junctures,
     /// Changes of files that the process had heard of when it first mapped one shared.
     heard: AtomicU64,
     /// Its mode from here on, once it has gone over to turns.
@@ -101,7 +101,7 @@ impl Sketch {
             },
             lines: lines.then(Lines::default),
             checkpoints: Checkpointing::of(shm, &start.handed_on),
-            forks: Forks::default(),
+            junctures: Junctures::default(),
             heard: AtomicU64::new(0),
             turns: OnceLock::new(),
         };
@@ -161,7 +161,7 @@ impl Outcomes for Sketch {
             holder.goes_on();
         }
         syscall_event::log(task, call, result)?;
-        self.forks.mark_behind(task)?;
+        self.junctures.mark_behind(task)?;
         if self.checkpoints.is_some() && i64::from(call.nr) == libc::SYS_prctl {
             checkpoints::told_by_prctl(self.shm, call);
         }
@@ -413,12 +413,20 @@ impl Order for Sketch {
         match self.lines {
             // The mark at which it rests names the place.
             Some(_) => self.rests(task, event),
-            None => self.forks.stands_still(task, event),
+            None => self.junctures.stands_still(task, event),
         }
     }
 
     fn stood_still(&self, task: &mut Task, event: bool) -> Result<()> {
-        self.forks.stood_still(task, event)
+        self.junctures.stood_still(task, event)
+    }
+
+    fn cuts_accesses(&self) -> bool {
+        self.lines.is_none()
+    }
+
+    fn takes_access(&self, task: &mut Task) -> Result<()> {
+        self.junctures.comes(task)
     }
 
     fn back_in_call(&self, task: &mut Task) -> Result<()> {

@@ -155,7 +155,7 @@ impl fork::Births for Sketch {
         }
         match self.lines {
             Some(_) => self.claim_all(task)?,
-            None => self.forks.forks(task)?,
+            None => self.junctures.comes(task)?,
         }
         Ok(false)
     }
@@ -173,7 +173,7 @@ impl fork::Births for Sketch {
         self.begins_alone(task.process.index);
         self.shared.forget();
         self.actions.forget();
-        self.forks.forget();
+        self.junctures.forget();
         task.ctx.ops = 0;
         task.ctx.marks = 0;
         task.ctx.order_id = task.slot + 1;

@@ -1,5 +1,6 @@
-//! The forks of a process whose threads run together: what the others have done by plain stores is in the child's memory up to where they
-//! stood then, and no further, and the tapes say where that is. Must never let a replay fork while another thread stands elsewhere.
+//! The junctures of a process whose threads run together: calls by which all that the others do by plain accesses is cut in two. What they have
+//! stored is in a forked child's memory up to where they stood then, and no further; where access to memory is taken away, they fault from there
+//! on. The tapes say where that is. Must never let a replay make such a call while another thread stands elsewhere.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
@@ -11,20 +12,20 @@ use crate::registry::RestPlace;
 use crate::tape::Tape;
 use crate::task::Task;
 
-/// The forks of a process while its threads ran together, for those that stood still meanwhile.
+/// The junctures of a process while its threads ran together, for those that stood still meanwhile.
 #[derive(Default)]
-pub struct Forks(Mutex<ForkMarks>);
+pub struct Junctures(Mutex<JunctureMarks>);
 
 #[derive(Default)]
-struct ForkMarks {
+struct JunctureMarks {
     /// How many there were.
     count: u64,
     /// The last one of each thread: its number, and the mark that the thread makes behind it.
     last: BTreeMap<u32, (u64, Mark)>,
 }
 
-impl Forks {
-    fn marks(&self) -> MutexGuard<'_, ForkMarks> {
+impl Junctures {
+    fn marks(&self) -> MutexGuard<'_, JunctureMarks> {
         self.0.lock().expect("no thread panics: panics abort")
     }
 
@@ -32,19 +33,19 @@ impl Forks {
     pub fn stands_still(&self, task: &mut Task, event: bool) -> Result<()> {
         let count = self.marks().count;
         match &mut task.tape {
-            // The mark that comes next is the one behind the fork.
-            Tape::Out(tape) if tape.forked => return Ok(()),
-            Tape::Out(tape) => (tape.forks, tape.stands) = (count, true),
+            // The mark that comes next is the one behind the juncture.
+            Tape::Out(tape) if tape.at_juncture => return Ok(()),
+            Tape::Out(tape) => (tape.junctures, tape.stands) = (count, true),
             _ => {}
         }
         make_mark(task, event).map(drop)
     }
 
-    /// It goes on: behind the forks that were made meanwhile.
+    /// It goes on: behind the junctures that were made meanwhile.
     pub fn stood_still(&self, task: &mut Task, event: bool) -> Result<()> {
         match &mut task.tape {
             // Its own one comes before them: it says so when that is logged.
-            Tape::Out(tape) if tape.forked => Ok(()),
+            Tape::Out(tape) if tape.at_juncture => Ok(()),
             Tape::Out(tape) => {
                 tape.stands = false;
                 self.comes_behind_new(task, event)
@@ -53,41 +54,41 @@ impl Forks {
         }
     }
 
-    /// What the task does next comes behind all forks that it does not know of.
+    /// What the task does next comes behind all junctures that it does not know of.
     fn comes_behind_new(&self, task: &mut Task, event: bool) -> Result<()> {
         let Tape::Out(tape) = &mut task.tape else {
             return Ok(());
         };
         let new: Vec<(u32, Mark)> = {
             let marks = self.marks();
-            let known = std::mem::replace(&mut tape.forks, marks.count);
+            let known = std::mem::replace(&mut tape.junctures, marks.count);
             let new = marks.last.iter().filter(|(_, (number, _))| *number > known);
             new.map(|(thread, (_, mark))| (*thread, *mark)).collect()
         };
         note_behind(task, &new, event)
     }
 
-    /// The task has logged a call: if that was a fork, those that stood still meanwhile are behind what comes next.
+    /// The task has logged a call: if that was a juncture, those that stood still meanwhile are behind what comes next.
     pub fn mark_behind(&self, task: &mut Task) -> Result<()> {
         /// Bytes of a system call's instruction.
         const SYSCALL: u64 = 2;
-        let forked = match &mut task.tape {
-            Tape::Out(tape) => std::mem::take(&mut tape.forked),
+        let was_juncture = match &mut task.tape {
+            Tape::Out(tape) => std::mem::take(&mut tape.at_juncture),
             _ => false,
         };
-        if !forked {
+        if !was_juncture {
             return Ok(());
         }
         make_mark_at(task, false, task.ctx.rip + SYSCALL)?;
         self.comes_behind_new(task, false)
     }
 
-    /// The task is about to fork, all others at rest.
-    pub fn forks(&self, task: &mut Task) -> Result<()> {
+    /// The task is about to make such a call, all others at rest.
+    pub fn comes(&self, task: &mut Task) -> Result<()> {
         let Some(me) = task.member.clone() else {
             return Ok(());
         };
-        // The one that comes next is made behind the fork.
+        // The one that comes next is made behind the call.
         let mark = task.ctx.marks + 1;
         let mut behind: Vec<(u32, Mark)> = Vec::new();
         for (at, place) in task.machine().registry.described_at_rest(&me) {
@@ -97,7 +98,7 @@ impl Forks {
                 continue;
             };
             let sleeps = matches!(place, RestPlace::Call | RestPlace::MemoryOfCall);
-            if tape.forked {
+            if tape.at_juncture {
                 // By its own mark behind that.
                 behind.push((other.slot, other.ctx.marks + 1));
             } else if tape.stands {
@@ -115,13 +116,13 @@ impl Forks {
         let last = (marks.count, mark);
         marks.last.insert(task.slot, last);
         if let Tape::Out(tape) = &mut task.tape {
-            (tape.forks, tape.forked) = (marks.count, true);
+            (tape.junctures, tape.at_juncture) = (marks.count, true);
         }
         Ok(())
     }
 
     /// In the child, which is alone.
     pub fn forget(&self) {
-        *self.marks() = ForkMarks::default();
+        *self.marks() = JunctureMarks::default();
     }
 }
