@@ -271,7 +271,7 @@ impl Hunt<'_> {
         self.over.store(true, Ordering::Relaxed);
         let mut results = self.gathered();
         let end = match end {
-            End::Found(found) => match found.settle(results.end.is_none()) {
+            End::Found(found) => match found.settle(results.end.is_none(), self.args.timeout) {
                 Ok(Some(found)) => End::Found(found),
                 Ok(None) => return,
                 Err(failure) => End::Failed(failure),

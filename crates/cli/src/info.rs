@@ -59,6 +59,7 @@ fn facts(out: &mut dyn Write, trace: &Trace, scan: &Scan) -> Result<(), Stop> {
         ),
         ("folder", escape::line(&manifest.directory.0)),
         ("ended", end),
+        ("failed", manifest.failure.clone().unwrap_or_default()),
         ("length", length),
         ("threads ran", threads_ran(trace)),
         (
@@ -249,6 +250,7 @@ fn object(trace: &Trace, scan: &Scan) -> Value {
         "missing_epochs": missing_epochs,
         "found_epochs": manifest.epochs,
         "chaos_seed": manifest.chaos_seed,
+        "failure": manifest.failure,
         "complete": !traces::is_cut_off(trace),
         "exit": manifest.summary.as_ref().map(|s| s.exit),
         "wall_ms": traces::length(manifest).map(|t| t.as_millis() as u64),

@@ -63,6 +63,9 @@ pub struct Manifest {
     /// Seed of the chaos schedule; absent if the schedule was the ordinary, fair one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chaos_seed: Option<u64>,
+    /// How a search for failing runs found that this one failed, as a sentence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
     /// Where the recording begins, if not with its program: there in an excerpt, and only there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub excerpt: Option<Excerpt>,
@@ -196,6 +199,7 @@ impl Manifest {
             sites: Vec::new(),
             epochs: Vec::new(),
             chaos_seed: None,
+            failure: None,
             excerpt: None,
             complete: false,
             tapes_length: None,
@@ -310,6 +314,16 @@ impl Manifest {
     pub fn note_found(directory: &Path, found: FoundEpoch) -> Result<()> {
         let mut manifest = Self::read(directory)?;
         manifest.epochs = vec![found];
+        manifest.write(directory)
+    }
+
+    /// Says how a search found that the recording in `directory` failed.
+    ///
+    /// # Errors
+    /// There is none, or the manifest cannot be written.
+    pub fn note_failure(directory: &Path, failure: String) -> Result<()> {
+        let mut manifest = Self::read(directory)?;
+        manifest.failure = Some(failure);
         manifest.write(directory)
     }
 

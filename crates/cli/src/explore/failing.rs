@@ -210,11 +210,13 @@ impl Neighbours<'_> {
         self.over.store(true, Ordering::Relaxed);
         let mut gathered = self.gathered();
         let end = match end {
-            NeighboursEnd::Found(found) => match found.settle(gathered.end.is_none()) {
-                Ok(Some(found)) => NeighboursEnd::Found(Box::new(found)),
-                Ok(None) => return,
-                Err(failure) => NeighboursEnd::Failed(failure),
-            },
+            NeighboursEnd::Found(found) => {
+                match found.settle(gathered.end.is_none(), self.args.timeout) {
+                    Ok(Some(found)) => NeighboursEnd::Found(Box::new(found)),
+                    Ok(None) => return,
+                    Err(failure) => NeighboursEnd::Failed(failure),
+                }
+            }
             other => other,
         };
         gathered.end.get_or_insert(end);

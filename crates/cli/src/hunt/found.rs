@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use relive_engine::Failure;
 use relive_engine::supervisor::EndStatus;
+use relive_trace::Manifest;
 
 use super::exchange::{Announced, Exchange};
 use crate::attempt::Outcome;
@@ -35,14 +36,16 @@ impl FoundRun {
         }
     }
 
-    /// Makes it the latest recording; if another run failed first, it goes, as one is kept.
+    /// Makes it the latest recording, which says how it failed; if another run failed first, it goes, as one is kept.
     ///
     /// # Errors
     /// The recording cannot be named or removed.
-    pub fn settle(self, is_first: bool) -> Result<Option<Self>, Failure> {
+    pub fn settle(self, is_first: bool, timeout: Duration) -> Result<Option<Self>, Failure> {
         if !is_first {
             return self.place.remove().map(|()| None);
         }
+        let failure = format!("{} ({})", self.how(timeout), self.schedule);
+        Manifest::note_failure(self.place.path(), failure).map_err(Failure::setup)?;
         self.place.make_latest()?;
         Ok(Some(self))
     }

@@ -136,6 +136,10 @@ fn threads_that_wait_for_each_other_are_told_at_once() {
         "{circle:#?}"
     );
     assert_eq!(sandbox.relive(&["replay"]).signal(), Some(libc::SIGKILL));
+    let info = sandbox.relive(&["info"]).ok().stdout;
+    let failed = info.lines().find(|line| line.starts_with("failed "));
+    let says_why = |line: &str| line.contains("deadlock: waits (");
+    assert!(failed.is_some_and(says_why), "{info}");
     let alone = hunt("alone");
     assert!(
         alone

@@ -115,7 +115,7 @@ impl fmt::Display for Deadlock {
         let Some(first) = self.circle.first() else {
             let count = self.all.unwrap_or_default();
             return match count {
-                1 => f.write_str("its only thread waits for another one"),
+                1 => f.write_str("its only thread waits, and none is left to wake it"),
                 _ => write!(f, "all {count} threads wait, and none is left to wake them"),
             };
         };
