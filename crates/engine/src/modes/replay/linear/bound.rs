@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, VecDeque};
 use super::end_place::{EndPlace, WayToPlace};
 use super::hints::What;
 use super::reach::{Bound, part};
-use super::wanted::AHEAD;
+use super::ways::{decided, far_moment, late_from, pace};
 use crate::course::Note;
 use crate::failure::{Failure, Result};
 use crate::modes::replay::races::tracking;
 use crate::signals::deliver;
-use crate::tape::{Tape, TapeIn, Upcoming};
+use crate::tape::Tape;
 use crate::task::Task;
 
 /// How far the other threads are.
@@ -116,9 +116,7 @@ pub fn bound(task: &mut Task, around: Surroundings<'_>) -> Result<Bound> {
                 if ticks < tick {
                     let moment = hint(What::Moment(tape.moments));
                     let late = around.long.and_then(|near| late_from(tape, next, near));
-                    let is_short = late.is_some_and(|from| from <= tape.behind.0);
-                    let step = step.or(if is_short { Some(tick) } else { late });
-                    let is_far = !is_short && step.is_none_or(|step| ticks < step);
+                    let (step, is_far) = pace(late, (tape.behind.0, ticks, tick), step);
                     if around.long.is_some() && moment.is_none() && is_far {
                         let at = tape.behind.1;
                         let is_behind = |note: &Note| {
@@ -262,9 +260,7 @@ pub fn bound(task: &mut Task, around: Surroundings<'_>) -> Result<Bound> {
     let late = around
         .long
         .and_then(|near| late_from(tape, Some(next), near));
-    let is_short = late.is_some_and(|from| from <= behind.0);
-    let step = step.or(if is_short { Some(next.ticks) } else { late });
-    let is_far = !is_short && step.is_none_or(|step| ticks < step);
+    let (step, is_far) = pace(late, (behind.0, ticks, next.ticks), step);
     if around.long.is_some() && moment.is_none() && is_far {
         match step.filter(|&step| step < next.ticks) {
             Some(ticks) => {
@@ -379,63 +375,6 @@ fn pass_marks_of_event(
     }
 }
 
-/// The decision for the way that the thread is on: one for a way before it, if that reaches so far.
-fn decided(tape: &TapeIn, hint: &dyn Fn(What) -> Option<u64>) -> Option<u64> {
-    let reaches = tape.early.filter(|&tick| tick > tape.behind.0);
-    hint(What::Way(tape.moments)).or(reaches)
-}
-
-/// The tick of the last of the moments that come first, within half of what a thread may be ahead, and up to the next way of which
-/// something is decided: on one way they are all the same.
-fn far_moment<'a>(
-    notes: impl Iterator<Item = &'a Note>,
-    since: u64,
-    moments: u64,
-    hint: &dyn Fn(What) -> Option<u64>,
-) -> Option<u64> {
-    let is_decided = |way| hint(What::Way(way)).or(hint(What::Moment(way))).is_some();
-    let ticks = notes.zip(moments..).map_while(|(note, way)| match *note {
-        Note::Moment {
-            event: false,
-            ticks,
-            end,
-            ..
-        } if way == moments || !is_decided(way) => {
-            (end.saturating_sub(since) < AHEAD / 2).then_some(ticks)
-        }
-        _ => None,
-    });
-    ticks.last()
-}
-
-/// The tick from which on a thread in long turns goes as moments say: so many ticks before what is next on its tape, its event or
-/// an operation that follows another one. `None` if there is no such tick.
-fn late_from(tape: &TapeIn, next: Option<Upcoming>, near: u64) -> Option<u64> {
-    let mut operations = tape.notes.iter().filter_map(|note| match *note {
-        Note::Edge {
-            event: false,
-            ticks,
-            ..
-        } => Some(ticks),
-        _ => None,
-    });
-    let what_comes = operations.next().or(next.map(|next| next.ticks))?;
-    (near > 0).then(|| what_comes.saturating_sub(near))
-}
-
-/// Whether a thread in long turns goes as moments say, or as a search has decided.
-pub fn is_late(
-    tape: &mut TapeIn,
-    ticks: u64,
-    hint: &dyn Fn(What) -> Option<u64>,
-    near: u64,
-) -> Result<bool> {
-    let next = tape.upcoming()?;
-    let late = late_from(tape, next, near);
-    let step = decided(tape, hint).or(late);
-    Ok(hint(What::Moment(tape.moments)).is_some() || step.is_some_and(|step| ticks >= step))
-}
-
 /// When the thread comes to the first of these notes that has a moment.
 fn next_moment(notes: &VecDeque<Note>) -> Option<u64> {
     notes.iter().find_map(|note| match note {
@@ -493,44 +432,5 @@ mod tests {
         assert_eq!(notes, [behind(2), mark, edge, mark]);
         assert_eq!(pass(&mut notes, 2), 1);
         assert_eq!(notes, [edge, mark], "the operation has not been made");
-    }
-
-    #[test]
-    fn a_way_goes_on_to_the_last_moment_that_is_not_far_ahead() {
-        let moment = |ticks, end| Note::Moment {
-            event: false,
-            ticks,
-            begin: end,
-            end,
-        };
-        let edge = Note::Edge {
-            event: false,
-            ticks: 30,
-            at: 1,
-            thread: 1,
-            op: 1,
-        };
-        let far = |notes: &[Note]| far_moment(notes.iter(), 1000, 7, &|_| None);
-        let near = AHEAD / 4;
-        assert_eq!(far(&[moment(10, 1001), moment(20, 1000 + near)]), Some(20));
-        assert_eq!(far(&[moment(10, 1001), moment(20, 1000 + AHEAD)]), Some(10));
-        assert_eq!(far(&[moment(10, 1001), edge, moment(40, 1002)]), Some(10));
-        assert_eq!(far(&[moment(10, 1000 + AHEAD)]), None);
-        assert_eq!(far(&[edge]), None);
-    }
-
-    #[test]
-    fn a_way_goes_on_to_the_next_one_of_which_something_is_decided() {
-        let notes = [10, 20, 30].map(|ticks| Note::Moment {
-            event: false,
-            ticks,
-            begin: 1000,
-            end: 1000,
-        });
-        let decided = |what| move |w| (w == what).then_some(0);
-        let far = |what| far_moment(notes.iter(), 1000, 7, &decided(what));
-        assert_eq!(far(What::Way(9)), Some(20));
-        assert_eq!(far(What::Moment(8)), Some(10));
-        assert_eq!(far(What::Event(8)), Some(30));
     }
 }

@@ -7,7 +7,7 @@ use relive_host::GuestAddr;
 use relive_trace::Recorder;
 
 use super::access_waits::{AccessStop, AccessWaits};
-use super::bound::{OtherThreads, Surroundings, bound, is_late};
+use super::bound::{OtherThreads, Surroundings, bound};
 use super::end_place::{EndPlace, places};
 use super::exact_turns::ExactTurns;
 use super::first_moments::FirstMoments;
@@ -17,6 +17,7 @@ use super::outlooks::{AllUnmet, Outlook, Outlooks, Unmet};
 use super::own_outputs::{OutputTurn, OwnOutputs};
 use super::reach::Bound;
 use super::wanted::{AHEAD, TurnLength, hints, turns};
+use super::ways::is_late;
 use crate::call;
 use crate::failure::Result;
 use crate::machine::Machine;

@@ -25,3 +25,4 @@ mod reach;
 pub mod search;
 mod turned_races;
 pub mod wanted;
+mod ways;
