@@ -13,10 +13,10 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::test_runner::Config;
 
-use super::{ClaimStep, Directory, Holder, Mark};
+use super::{ClaimStep, Directory, Holder, LineRange, Mark};
 
-/// An access: lines, each with whether it is written.
-type Wants = &'static [(u32, bool)];
+/// An access: lines, and whether they are written.
+type Wants = &'static [LineRange];
 
 /// What a thread does: its accesses, one after the other; then it ends.
 type Story = &'static [Wants];
@@ -27,7 +27,7 @@ enum StoryEntry {
     Mark,
 }
 
-/// The lines of all stories.
+/// Lines of all stories.
 const LINES: [u32; 3] = [0, 1, 64];
 
 /// Where a thread stands.
@@ -190,7 +190,7 @@ impl ModelOfLines {
                     && thread.gets_on
                     && thread.story[thread.next]
                         .iter()
-                        .all(|&(line, writes)| thread.holder.table.permits(line, writes)) =>
+                        .all(|&range| has(&thread.holder, range)) =>
             {
                 let mark = self.mark(me);
                 self.directory.answer(index, mark);
@@ -246,11 +246,10 @@ impl ModelOfLines {
 
     fn access(&mut self, me: usize) {
         let wants = self.threads[me].story[self.threads[me].next];
-        for &(line, writes) in wants {
-            let table = &self.threads[me].holder.table;
+        for &range in wants {
             assert!(
-                table.permits(line, writes),
-                "thread {me} has lost line {line}"
+                has(&self.threads[me].holder, range),
+                "thread {me} has lost lines of {range:?}"
             );
         }
         for (other, theirs) in self.threads.iter().enumerate().filter(|(t, _)| *t != me) {
@@ -259,9 +258,10 @@ impl ModelOfLines {
                 let StoryEntry::Access(before) = entry else {
                     continue;
                 };
-                let meets = before.iter().any(|(line, writes)| {
-                    let here = wants.iter().find(|(there, _)| there == line);
-                    here.is_some_and(|(_, here)| *here || *writes)
+                let meets = before.iter().any(|there| {
+                    let meets = |here: &LineRange| here.first < there.end && there.first < here.end;
+                    let mut here = wants.iter().filter(|here| meets(here));
+                    here.any(|here| here.writes || there.writes)
                 });
                 assert!(
                     !meets,
@@ -293,11 +293,7 @@ impl ModelOfLines {
     }
 
     fn check_permissions(&self) {
-        let lines = self
-            .threads
-            .iter()
-            .flat_map(|t| t.story.iter().copied().flatten());
-        for &(line, _) in lines {
+        for line in LINES.into_iter().chain([2, 63, 65, 127]) {
             let there = self.threads.iter().filter(|t| t.at != ClaimantAt::Ended);
             let there: Vec<&Claimant> = there
                 .filter(|t| t.holder.table.permits(line, false))
@@ -309,6 +305,14 @@ impl ModelOfLines {
             );
         }
     }
+}
+
+/// Whether a thread may access all of these lines.
+fn has(holder: &Holder, range: LineRange) -> bool {
+    let table = &holder.table;
+    table
+        .first_not_permitted(range.lines(), range.writes)
+        .is_none()
 }
 
 /// Runs threads in all orders, as far as they lead to states that differ; how many of those there are.
@@ -367,25 +371,26 @@ fn one_order(stories: &[Story], picks: &[u8]) {
 }
 
 // Lines of two blocks, and two of one block.
-const R0: Wants = &[(0, false)];
-const W0: Wants = &[(0, true)];
-const R1: Wants = &[(1, false)];
-const W1: Wants = &[(1, true)];
-const R64: Wants = &[(64, false)];
-const W64: Wants = &[(64, true)];
-const BOTH: Wants = &[(0, true), (64, true)];
+const R0: Wants = &[LineRange::of(0, false)];
+const W0: Wants = &[LineRange::of(0, true)];
+const R1: Wants = &[LineRange::of(1, false)];
+const W1: Wants = &[LineRange::of(1, true)];
+const R64: Wants = &[LineRange::of(64, false)];
+const W64: Wants = &[LineRange::of(64, true)];
+const BOTH: Wants = &[LineRange::of(0, true), LineRange::of(64, true)];
 /// No access: a call, in which the thread is at rest.
 const CALL: Wants = &[];
-const PAIR: Wants = &[(0, true), (1, true)];
-/// As a call that unmaps it.
-const PAGE: Wants = &{
-    let mut page = [(0, true); 64];
-    let mut line = 0;
-    while line < page.len() {
-        page[line].0 = line as u32;
-        line += 1;
-    }
-    page
+const PAIR: Wants = &[LineRange::of(0, true), LineRange::of(1, true)];
+/// As calls that unmap one, and two.
+const PAGE: Wants = &[WRITTEN];
+const PAGES: Wants = &[LineRange {
+    end: 128,
+    ..WRITTEN
+}];
+const WRITTEN: LineRange = LineRange {
+    first: 0,
+    end: 64,
+    writes: true,
 };
 
 #[test]
@@ -415,6 +420,9 @@ fn a_page_is_taken_in_order() {
     assert!(all_orders(&[&[PAGE, R0], &[W0, PAGE]]) > 100);
     assert!(all_orders(&[&[PAGE], &[W1, R64], &[R0]]) > 100);
     assert!(all_orders(&[&[PAGE], &[PAGE, W1]]) > 100);
+    assert!(all_orders(&[&[PAGES, R0], &[W64, PAGES]]) > 100);
+    assert!(all_orders(&[&[PAGES], &[W1, R64], &[R64]]) > 100);
+    assert!(all_orders(&[&[PAGES], &[PAGE, W64], &[BOTH]]) > 100);
 }
 
 #[test]
@@ -455,7 +463,7 @@ proptest! {
 
     #[test]
     fn any_threads_in_any_order(
-        stories in vec(vec(select(&[R0, W0, R1, W1, R64, W64, PAIR, PAGE, BOTH, CALL][..]), 1..6), 2..5),
+        stories in vec(vec(select(&[R0, W0, R1, W1, R64, W64, PAIR, PAGE, PAGES, BOTH, CALL][..]), 1..6), 2..5),
         picks in vec(any::<u8>(), 400),
     ) {
         let stories: Vec<Story> = stories.into_iter().map(|s| &*s.leak()).collect();

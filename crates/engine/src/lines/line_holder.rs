@@ -1,6 +1,7 @@
 //! One thread among those that share lines: its table of permissions, and whether it is at rest. Must never let another
 //! thread change the table while its own one runs.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use relive_host::permissions::Permissions;
@@ -103,10 +104,12 @@ impl Holder {
         self.asked.load(Ordering::SeqCst)
     }
 
-    /// A thread that shares its memory with none is permitted what lies around a line.
-    pub fn permit_around(&self, line: u32) {
+    /// A thread that shares its memory with none is permitted what lies around these lines.
+    pub fn permit_around(&self, lines: Range<u32>) {
         const AROUND: u32 = 1 << 14;
-        self.table.permit_all(line & !(AROUND - 1), AROUND.into());
+        let first = lines.start & !(AROUND - 1);
+        let count = lines.end.next_multiple_of(AROUND) - first;
+        self.table.permit_all(first, count.into());
     }
 
     /// It rests at a mark from here on.

@@ -20,18 +20,19 @@
 mod all_orders;
 mod blocks;
 mod directory;
+mod hand_over;
+mod holder_state;
 mod line_holder;
+mod line_ranges;
 mod page_holders;
 mod writers;
 
 pub use directory::{ClaimStep, Directory};
 pub use line_holder::{Holder, Mark};
+pub use line_ranges::{LineRange, lines_of};
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
-
-use relive_host::permissions;
-use smallvec::SmallVec;
 
 /// Guest memory that a call, or a signal, reads or writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,25 +43,6 @@ pub struct MemoryUse {
     pub len: u64,
     /// Whether it is written.
     pub writes: bool,
-}
-
-/// Lines, each with whether it is written.
-pub type WantedLines = SmallVec<[(u32, bool); 4]>;
-
-/// The lines of memory, each once, in the one order in which they are asked for, and whether each is written.
-pub fn lines_of(uses: impl Iterator<Item = MemoryUse>) -> WantedLines {
-    let mut lines = WantedLines::new();
-    for used in uses {
-        let all = permissions::lines_of(used.at, used.len);
-        lines.extend(all.map(|line| (line, used.writes)));
-    }
-    // A stack that is unmapped has a hundred thousand, in order.
-    if !lines.is_sorted_by(|one, next| one.0 < next.0) {
-        // Of two entries for a line the one that writes comes first, and stays.
-        lines.sort_unstable_by_key(|&(line, writes)| (line, !writes));
-        lines.dedup_by_key(|(line, _)| *line);
-    }
-    lines
 }
 
 /// The lines of a process.

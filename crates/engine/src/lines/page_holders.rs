@@ -1,6 +1,8 @@
 //! Which threads may have lines of a page of memory, so that nobody looks into the tables of all: a thread that is not among those of a page has
 //! none of its lines. Must never lack a thread that has one.
 
+use std::ops::Range;
+
 use relive_host::permissions::LINES;
 
 use super::blocks::LARGEST;
@@ -73,7 +75,23 @@ impl PageHolders {
         })
     }
 
-    /// It has none.
+    /// The lines among these of the next page of which it may have some; all of them if it may have any.
+    pub(super) fn next_page(&self, place: HolderPlace, lines: Range<u32>) -> Option<Range<u32>> {
+        if place.is_none() {
+            return (!lines.is_empty()).then_some(lines);
+        }
+        let mut first = lines.start;
+        while first < lines.end {
+            let end = (first | (LARGEST as u32 - 1)) + 1;
+            if self.may_have(place, first) {
+                return Some(first..end.min(lines.end));
+            }
+            first = end;
+        }
+        None
+    }
+
+    /// It has none of the page.
     pub(super) fn has_none(&mut self, place: HolderPlace, line: u32) {
         if let Some(place) = place {
             let (word, bit) = bit(place);
@@ -94,6 +112,11 @@ mod tests {
         holders.gets(other, 70);
         assert!(holders.may_have(other, 64) && holders.may_have(other, 127));
         assert!(!holders.may_have(other, 128) && !holders.may_have(one, 70));
+        assert_eq!(holders.next_page(other, 0..1000), Some(64..128));
+        assert_eq!(holders.next_page(other, 100..110), Some(100..110));
+        assert_eq!(holders.next_page(other, 128..1000), None);
+        assert_eq!(holders.next_page(None, 5..1000), Some(5..1000));
+        assert_eq!(holders.next_page(None, 5..5), None);
         holders.has_none(other, 100);
         assert!(!holders.may_have(other, 70));
         assert!(holders.may_have(None, 1));

@@ -22,7 +22,7 @@ use crate::exits::{self, Stepped};
 use crate::failure::{Failure, Result};
 use crate::flow::Flow;
 use crate::kernel::buffers::Buffers;
-use crate::lines::{ClaimStep, Holder, Lines, Mark, MemoryUse, lines_of};
+use crate::lines::{ClaimStep, Holder, LineRange, Lines, Mark, MemoryUse, lines_of};
 use crate::mode::Turns;
 use crate::registry::RestPlace;
 use crate::task::Task;
@@ -182,8 +182,8 @@ impl Sketch {
         let Some(holder) = holder.filter(|_| task.ctx.permit_what != 0) else {
             return false;
         };
-        for (line, _) in lines_of(uses.iter().copied()) {
-            holder.permit_around(line);
+        for range in lines_of(uses.iter().copied()) {
+            holder.permit_around(range.lines());
         }
         true
     }
@@ -318,13 +318,18 @@ impl Sketch {
     }
 
     /// Gets lines, at rest while it waits for others.
-    fn claim(&self, task: &mut Task, wants: &[(u32, bool)], event: bool) -> Result<Claimed> {
+    fn claim(&self, task: &mut Task, wants: &[LineRange], event: bool) -> Result<Claimed> {
         let Some(holder) = task.holder.clone() else {
             return Ok(Claimed::Before);
         };
         let mut claimed = Claimed::Before;
         while let Some(lines) = self.asked_for() {
-            let permitted = |&(line, writes): &(u32, bool)| holder.table.permits(line, writes);
+            let permitted = |range: &LineRange| {
+                let lacks = holder
+                    .table
+                    .first_not_permitted(range.lines(), range.writes);
+                lacks.is_none()
+            };
             if matches!(claimed, Claimed::Before) && wants.iter().all(permitted) {
                 return Ok(claimed);
             }
