@@ -12,15 +12,12 @@ mod traces;
 mod values;
 
 use std::io::{self, Write};
-use std::os::unix::ffi::OsStrExt;
 
-use clap::error::ErrorKind;
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 use relive_engine::Failure;
 
 pub use exploring::{EpochArgs, EpochsArgs, ExploreArgs};
 pub use flip::FlipArg;
-use guest::Guest;
 pub use recording::{AttemptArgs, HuntArgs, HuntMode, RecordArgs, RecordMode, RunArgs};
 pub use replaying::{
     BacktraceArgs, CallsArgs, DapArgs, DebugArgs, LastWriteArgs, RacesArgs, ReplayArgs, TravelArgs,
@@ -131,49 +128,25 @@ pub enum Command {
     Epochs(EpochsArgs),
 }
 
-impl Command {
-    fn guest(&self) -> Option<(&'static str, &Guest)> {
-        match self {
-            Self::Record(args) => Some(("record", &args.guest)),
-            Self::Hunt(args) => Some(("hunt", &args.guest)),
-            Self::Run(args) => Some(("run", &args.guest)),
-            _ => None,
-        }
-    }
-}
-
 /// Reads the command line. A wrong one ends the process with status 2, and one that asks for help with 0.
 ///
 /// # Errors
 /// The help cannot be written.
 pub fn parse() -> Result<Command, Failure> {
-    let command = match Cli::try_parse() {
-        Ok(cli) => cli.command,
+    match Cli::try_parse() {
+        Ok(cli) => Ok(cli.command),
         Err(wrong) if wrong.use_stderr() => wrong.exit(),
         Err(help) => {
             output::written(help.print().and_then(|()| io::stdout().flush()))?;
             std::process::exit(0);
         }
-    };
-    // The guest's words may be anything, so a mistyped option of ours would become the program.
-    if let Some((name, guest)) = command.guest()
-        && guest.program().as_bytes().starts_with(b"-")
-    {
-        let program = guest.program().to_string_lossy();
-        let text =
-            format!("unexpected argument '{program}' (a program of that name is './{program}')");
-        let mut cli = Cli::command();
-        cli.build();
-        match cli.find_subcommand_mut(name) {
-            Some(subcommand) => subcommand.error(ErrorKind::UnknownArgument, text).exit(),
-            None => cli.error(ErrorKind::UnknownArgument, text).exit(),
-        }
     }
-    Ok(command)
 }
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory;
+
     use super::*;
 
     #[test]
@@ -193,6 +166,7 @@ mod tests {
             (&["prog", "--", "-n"], &["prog", "--", "-n"]),
             (&["--chaos", "prog"], &["prog"]),
             (&["--chaos=z", "--", "prog"], &["prog"]),
+            (&["-odir", "prog", "-j2"], &["prog", "-j2"]),
         ] {
             let cli = Cli::try_parse_from(["relive", "record"].iter().chain(line)).unwrap();
             let Command::Record(args) = cli.command else {
@@ -200,5 +174,15 @@ mod tests {
             };
             assert_eq!(args.guest.words, expected, "{line:?}");
         }
+        for line in [&["--chaso", "prog"][..], &["-x2", "prog"], &["--", "-x"]] {
+            let parsed = Cli::try_parse_from(["relive", "record"].iter().chain(line));
+            assert_eq!(parsed.is_ok(), line[0] == "--", "{line:?}");
+        }
+        let hunted = Cli::try_parse_from(["relive", "hunt", "-j2", "-n20", "prog", "-j3"]);
+        let Ok(Command::Hunt(args)) = hunted.map(|cli| cli.command) else {
+            panic!("short options with their values");
+        };
+        assert_eq!((args.jobs, args.max), (2, 20));
+        assert_eq!(args.guest.words, ["prog", "-j3"]);
     }
 }

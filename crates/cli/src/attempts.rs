@@ -144,8 +144,9 @@ fn wait(child: &mut Child, over: &AtomicBool) {
         if ready > 0 {
             return;
         }
-        let is_over = over.load(Ordering::Relaxed);
         // The keyboard's interrupt reaches the run by itself.
+        let is_asked = ![0, libc::SIGINT].contains(&interrupt::first());
+        let is_over = is_asked || over.load(Ordering::Relaxed);
         if is_over && waited == 0 {
             // It may be gone already, which is no error.
             let _ = kill_process(Pid::from_child(child), Signal::TERM);

@@ -291,7 +291,7 @@ impl Hunt<'_> {
         match &results.end {
             Some(End::Interrupted(run)) => {
                 output::complain(&format!("interrupted in run {run}; no run failed before"));
-                return Ok(EndStatus::Signal(libc::SIGINT));
+                return Ok(EndStatus::Signal(interrupt::first()));
             }
             Some(End::Failed(_)) => {}
             _ => {

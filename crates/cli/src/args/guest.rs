@@ -11,8 +11,7 @@ pub struct Guest {
     #[arg(
         value_name = "PROGRAM [ARGS]",
         required = true,
-        trailing_var_arg = true,
-        allow_hyphen_values = true
+        trailing_var_arg = true
     )]
     pub(super) words: Vec<OsString>,
 }

@@ -229,7 +229,7 @@ impl Neighbours<'_> {
             Some(NeighboursEnd::Failed(failure)) => Err(failure),
             Some(NeighboursEnd::Interrupted) => {
                 output::complain(&format!("interrupted; no run failed in {attempts}"));
-                Ok(EndStatus::Signal(libc::SIGINT))
+                Ok(EndStatus::Signal(interrupt::first()))
             }
             Some(NeighboursEnd::Found(found)) if self.args.json => {
                 let status = FoundRun::status();

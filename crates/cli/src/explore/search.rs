@@ -60,7 +60,7 @@ pub fn execute(args: &ExploreArgs) -> Result<EndStatus, Failure> {
             output::complain(&format!(
                 "interrupted after {attempts}; what they found out is kept: relive explore goes on"
             ));
-            Ok(EndStatus::Signal(libc::SIGINT))
+            Ok(EndStatus::Signal(interrupt::first()))
         }
     }
 }

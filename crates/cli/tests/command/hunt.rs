@@ -214,11 +214,14 @@ fn runs_at_the_same_time_end_with_the_first_that_fails() {
 #[test]
 fn an_interrupt_ends_the_hunt_and_leaves_nothing() {
     for jobs in ["1", "2"] {
-        interrupted(jobs);
+        // From the keyboard; and from whoever ends a job, to the hunt alone.
+        interrupted(jobs, libc::SIGINT, -1);
+        interrupted(jobs, libc::SIGTERM, 1);
+        interrupted(jobs, libc::SIGHUP, 1);
     }
 }
 
-fn interrupted(jobs: &str) {
+fn interrupted(jobs: &str, signal: i32, sign: i32) {
     let sandbox = Sandbox::new();
     let script = "echo >begun; exec sleep 1000";
     let mut command = sandbox.command(&["hunt", "-j", jobs, "sh", "-c", script]);
@@ -232,11 +235,11 @@ fn interrupted(jobs: &str) {
         std::thread::yield_now();
     }
     // SAFETY: signals the processes that were started here.
-    unsafe { libc::kill(-(child.id() as i32), libc::SIGINT) };
+    unsafe { libc::kill(sign * child.id() as i32, signal) };
     let status = wait(&mut child);
     assert_eq!(
         std::os::unix::process::ExitStatusExt::signal(&status),
-        Some(libc::SIGINT),
+        Some(signal),
         "{status}"
     );
     assert_eq!(sandbox.recordings(), [""; 0]);

@@ -1,5 +1,7 @@
 //! Places of recordings, and the target of `latest`.
 
+use std::os::unix::process::CommandExt;
+
 use crate::sandbox::{Sandbox, text};
 
 #[test]
@@ -61,6 +63,29 @@ fn a_folder_that_cannot_be_written_is_refused() {
     let mut command = sandbox.command(&["record", "true"]);
     command.env("RELIVE_TRACE_DIR", &below);
     crate::sandbox::finish(command).refused("RELIVE_TRACE_DIR");
+}
+
+#[test]
+fn a_program_is_recorded_where_its_folder_was_removed() {
+    let sandbox = Sandbox::new();
+    let removed = sandbox.path("removed");
+    std::fs::create_dir(&removed).unwrap();
+    let mut command = sandbox.command(&["record", "sh", "-c", "echo here; /bin/pwd"]);
+    command.current_dir(&removed);
+    // SAFETY: rmdir(2) may be called between fork and exec.
+    unsafe {
+        command.pre_exec(|| {
+            libc::rmdir(c"../removed".as_ptr());
+            Ok(())
+        })
+    };
+    let recorded = crate::sandbox::finish(command);
+    assert!(!removed.exists());
+    assert_eq!(recorded.stdout, "here\n", "{recorded:#?}");
+    assert_eq!(recorded.code(), Some(1), "{recorded:#?}");
+    let replayed = sandbox.relive(&["replay"]);
+    assert_eq!(replayed.stdout, "here\n");
+    assert_eq!(replayed.code(), Some(1), "{replayed:#?}");
 }
 
 #[test]

@@ -136,7 +136,9 @@ fn manifest(options: &RecordOptions<'_>) -> Result<Manifest> {
         .chain(options.args.iter().cloned())
         .map(|a| Bytes(a.into_vec()))
         .collect();
+    // A folder that was removed has no path any more; the kernel still tells what it was.
     let cwd = std::env::current_dir()
+        .or_else(|_| std::fs::read_link("/proc/self/cwd"))
         .map_err(|e| Failure::setup(format!("cannot find the working folder: {e}")))?;
     let mut manifest = Manifest::new(
         command,
