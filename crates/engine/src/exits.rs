@@ -43,6 +43,10 @@ pub enum Stepped {
 /// # Errors
 /// As [`handle`].
 pub fn step(task: &mut Task) -> Result<Stepped> {
+    // A thread that waits for its turn has called it during the step before.
+    if !task.ctx.has_budget() && std::mem::take(&mut task.ctx.wanted) != 0 {
+        task.mode().begin_slice(task);
+    }
     let before = task.ctx.ticks();
     match task.go(true)? {
         Stop::Stepped { .. } if task.ctx.ticks() == before => task.steps += 1,

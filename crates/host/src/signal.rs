@@ -297,6 +297,7 @@ unsafe extern "C" fn handler(
     // only this thread touches.
     let (info, uc, ctx) = unsafe { (&*info, &mut *uc, &mut *ctx) };
     let code = i32::from_le_bytes([info[8], info[9], info[10], info[11]]);
+    let stack_size = uc.uc_stack.ss_size;
     let gregs = &mut uc.uc_mcontext.gregs;
     let rip = gregs[REG_RIP] as u64;
     // si_code > 0: sent by the kernel for a fault, not by kill, tgkill or sigqueue. But a thread
@@ -330,6 +331,11 @@ unsafe extern "C" fn handler(
         }
         return;
     }
+    // It has no signal stack yet.
+    let is_newborn = stack_size == 0;
+    if is_newborn && !SYNCHRONOUS.contains(&sig) {
+        return keeps_for_later(sig, info, uc);
+    }
     let calls_out = is_call_out(sig, info);
     let already = ctx.pending != 0 || ctx.wanted != 0;
     if calls_out {
@@ -356,6 +362,22 @@ unsafe extern "C" fn handler(
     }
     if !calls_out && let Some(target) = sys::interrupted_target(rip) {
         gregs[REG_RIP] = target as i64;
+    }
+}
+
+/// A signal has come to a thread that has just been made, and cannot note it: GS is still its maker's. All are blocked there from the start on but one, which the C library lets through
+/// to each thread that it makes (pthread_create(3), `SIGCANCEL`); a guest uses it for timers. It comes again when the thread has the mask of the guest's.
+fn keeps_for_later(sig: i32, info: &[u8; 128], uc: &mut libc::ucontext_t) {
+    // SAFETY: as in `handler`; the kernel reads the siginfo.
+    unsafe {
+        (&raw mut uc.uc_sigmask)
+            .cast::<u64>()
+            .write(Mask::all_async().0);
+        let process = sys::syscall(libc::SYS_getpid as u64, [0; 6]) as u64;
+        let thread = u64::from(sys::gettid());
+        let args = [process, thread, sig as u64, info.as_ptr() as u64, 0, 0];
+        // The handler's own mask keeps it back until it returns.
+        sys::syscall(libc::SYS_rt_tgsigqueueinfo as u64, args);
     }
 }
 

@@ -24,6 +24,7 @@ use crate::own_descriptors::outlive_exec;
 use crate::remarks::{self, Remark};
 use crate::start_data::{Boot, Continuation};
 use crate::task::Task;
+use crate::task::ending::quiesce_without_visitors;
 use crate::vforked;
 
 const OWN: &[u8] = b"/proc/self/exe";
@@ -151,7 +152,7 @@ fn attempt(task: &mut Task, path: &[u8], argv: u64, envp: u64) -> Result<i64> {
     // The state that is handed on must not change any more, and no other thread may take the raised
     // limit for the guest's. The kernel ends the other threads where they stand.
     let _quiet = match task.vforked {
-        None => task.quiesce(true)?,
+        None => quiesce_without_visitors(task)?,
         Some(_) => None,
     };
     let room = Room::make();

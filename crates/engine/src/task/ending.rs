@@ -8,6 +8,7 @@ use relive_trace::{Ending, Kind};
 use super::{Task, robust};
 use crate::failure::{Failure, Result, answered};
 use crate::ordered_sites;
+use crate::registry::Quiet;
 
 /// Ends one thread of several with a code: logs it, and does the kernel's work. Where threads run at the same
 /// time, the event comes with the order of the words that change; the process does not end before it is logged.
@@ -90,27 +91,62 @@ const AGAIN: Duration = Duration::from_millis(1);
 /// # Errors
 /// One stays there; the turn that follows is lost.
 pub fn await_visitors(task: &mut Task) -> Result<()> {
-    let registry = &task.machine().registry;
-    let traits = task.traits();
-    let waits = traits.together && traits.keeps && task.vforked.is_none();
-    if !waits || !registry.has_visitors() {
+    if !has_visitors(task) {
         return Ok(());
     }
-    let began = Instant::now();
     let order = task.mode().order();
     order.stands_still(task, true)?;
+    let waited = wait_for_visitors(task);
+    order.back_in_call(task)?;
+    waited
+}
+
+/// Whether a task that is recorded beside others, and is no such child itself, has to wait for one.
+fn has_visitors(task: &Task) -> bool {
+    let traits = task.traits();
+    let waits = traits.together && traits.keeps && task.vforked.is_none();
+    waits && task.machine().registry.has_visitors()
+}
+
+/// Whether the call at hand ends the process or its program, and has to wait for such a child.
+#[must_use]
+pub fn has_visitors_left(task: &Task) -> bool {
+    let is_thread_end = task.ctx.reg(Reg::Rax) as i64 == libc::SYS_exit;
+    task.leaves_for_good() && !is_thread_end && has_visitors(task)
+}
+
+fn wait_for_visitors(task: &mut Task) -> Result<()> {
+    let registry = &task.machine().registry;
+    let began = Instant::now();
     while registry.has_visitors() && began.elapsed() < PATIENCE {
         task.while_away(&mut || {
             std::thread::sleep(AGAIN);
             0
         });
     }
-    order.back_in_call(task)?;
     match registry.has_visitors() {
         false => Ok(()),
         true => Err(Failure::unsupported(
             "a process that ends, or executes a program, while a child of another of its threads stays in its memory (vfork)",
         )),
+    }
+}
+
+/// Brings all other threads to rest, at a moment when no child is in their memory: it would rest too, and the process that it waits for
+/// is about to become another program. A recorded process has waited before it took its part in the order of calls, without which no child
+/// comes or goes ([`await_visitors`]).
+///
+/// # Errors
+/// One stays there; the order of memory is lost.
+pub fn quiesce_without_visitors(task: &mut Task) -> Result<Option<Quiet<'static>>> {
+    loop {
+        let quiet = task.quiesce(true)?;
+        let waits = !task.traits().keeps && task.machine().registry.has_visitors();
+        if quiet.is_none() || !waits {
+            return Ok(quiet);
+        }
+        drop(quiet);
+        wait_for_visitors(task)?;
     }
 }
 

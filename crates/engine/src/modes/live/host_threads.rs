@@ -86,7 +86,8 @@ fn start_host_thread(
     Ok(tid.load(Ordering::Acquire))
 }
 
-/// Makes a host thread that runs `main` with `birth`, all asynchronous signals blocked.
+/// Makes a host thread that runs `main` with `birth`, all asynchronous signals blocked but the one that the C library lets through, which the
+/// host's handler keeps back until the thread has a signal stack.
 ///
 /// # Errors
 /// The kernel's error number: there is none.

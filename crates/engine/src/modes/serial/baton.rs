@@ -6,6 +6,7 @@
 //! that the tape names the holders in order. Waiting happens outside every lock; a woken
 //! thread touches no engine state before it holds the baton.
 
+mod hurry;
 mod lodging;
 pub mod membership;
 #[cfg(test)]
@@ -17,6 +18,7 @@ use std::sync::{Mutex, MutexGuard};
 use relive_host::sys;
 use relive_sched::{Policy, SharedAccess};
 
+use self::hurry::Hurry;
 use crate::failure::Result;
 use crate::modes::live::lodger::Lodger;
 pub use crate::sharing::group::Predecessor;
@@ -45,6 +47,9 @@ pub struct Baton {
 struct BatonState {
     holder: Option<u32>,
     last: u32,
+    /// How many turns there have been, and the kernel's ids of the process and thread that had the last one.
+    turns: u64,
+    runs: Option<(u32, u32)>,
     queue: Vec<BatonWaiter>,
     policy: Box<dyn Policy>,
     /// The process that lodges in this memory.
@@ -90,6 +95,8 @@ impl Baton {
         let state = BatonState {
             holder: Some(slot),
             last: slot,
+            turns: 0,
+            runs: None,
             queue: Vec::new(),
             policy,
             lodger: None,
@@ -124,7 +131,7 @@ impl Baton {
         let mut s = self.lock();
         s.queue.clear();
         self.forget_lodger(&mut s);
-        (s.holder, s.last) = (Some(0), 0);
+        (s.holder, s.last, s.runs) = (Some(0), 0, None);
         self.waiting.store(0, Ordering::Relaxed);
         self.process.store(process, Ordering::Relaxed);
     }
@@ -261,8 +268,9 @@ impl Baton {
             s.holder = Some(task.slot);
         } else {
             s.enqueue(task.slot, &go, &self.waiting);
+            let hurry = Hurry::since(s.turns);
             drop(s);
-            self.wait(&go, task)?;
+            self.wait(&go, task, hurry)?;
             s = self.lock();
         }
         self.begin_turn(task, s)
@@ -294,7 +302,7 @@ impl Baton {
             s.enqueue(task.slot, &go, &self.waiting);
             drop(s);
             wake(next);
-            self.wait(&go, task)?;
+            self.wait(&go, task, Hurry::default())?;
             s = self.lock();
         }
         self.begin_turn(task, s)
@@ -304,6 +312,8 @@ impl Baton {
     fn begin_turn(&self, task: &Task, mut s: MutexGuard<'_, BatonState>) -> Result<Taken> {
         let switched = s.last != task.slot;
         s.last = task.slot;
+        s.turns += 1;
+        s.runs = Some((task.process.pid, task.tid));
         drop(s);
         let before = match self.slot().is_some_and(ProcessSlot::begin) {
             true => self.take_group(task)?,

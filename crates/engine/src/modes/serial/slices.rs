@@ -50,9 +50,13 @@ impl Serial {
         }
     }
 
-    /// The budget is used up: by a signal, which the loop delivers first, or by the slice.
+    /// The budget is used up: by a signal, which the loop delivers first, by the slice, or by another thread that has waited for too
+    /// long.
     pub(super) fn slice_end(&self, task: &mut Task) -> Result<Flow> {
         let signalled = task.ctx.pending != 0;
+        if std::mem::take(&mut task.ctx.wanted) != 0 {
+            task.spin.ends();
+        }
         self.shm.need_supervisor()?;
         let sampler = self.sampler(task);
         if signalled || sampler.is_none() && !self.baton.wanted() {

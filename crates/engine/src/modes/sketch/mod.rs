@@ -53,6 +53,7 @@ use crate::shm::{Logged, Shm};
 use crate::siginfo::SigInfo;
 use crate::tape::Tape;
 use crate::task::Task;
+use crate::task::ending::{await_visitors, has_visitors_left};
 use crate::vforked;
 use junctures::Junctures;
 use object::{Object, Version};
@@ -347,10 +348,20 @@ impl Contents for Sketch {
 impl Order for Sketch {
     fn acquire(&self, task: &mut Task) -> Result<()> {
         let has_rested = Cell::new(false);
-        let before = self.shared.acquire(task, &|task| {
-            has_rested.set(true);
-            self.rests(task, true)
-        })?;
+        let before = loop {
+            let before = self.shared.acquire(task, &|task| {
+                has_rested.set(true);
+                self.rests(task, true)
+            })?;
+            // A child that has come into the memory since then needs the order to leave it.
+            if !has_visitors_left(task) || !self.shared.withdraw(task) {
+                break before;
+            }
+            await_visitors(task)?;
+            if self.turns().is_some() {
+                return Ok(());
+            }
+        };
         if self.turns().is_none() {
             if let Some(before) = before {
                 self.follows(task, before, true)?;

@@ -75,9 +75,12 @@ impl Lives for Sketch {
         if let Some(checkpoints) = &self.checkpoints {
             checkpoints.forks();
         }
-        // Others go on beside the child.
+        // Others go on beside the child, and one that ends the process or its program waits for it.
+        task.machine().registry.visitor_comes();
         self.release(task);
-        let reply = vfork::spawn(task, args, self)?;
+        let reply = vfork::spawn(task, args, self);
+        task.machine().registry.visitor_goes();
+        let reply = reply?;
         if matches!(reply, Reply::Value(1..)) {
             // The child counts in its parent's place, and may have been killed in the midst of what its tape does not have.
             task.log

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use relive_host::sys;
 
+use super::hurry::Hurry;
 use super::{Baton, BatonState};
 use crate::failure::{Failure, Result};
 use crate::ids;
@@ -73,13 +74,19 @@ impl Baton {
     }
 
     /// Waits until the baton has been handed over.
-    pub(super) fn wait(&self, go: &AtomicU32, task: &Task) -> Result<()> {
+    pub(super) fn wait(&self, go: &AtomicU32, task: &Task, mut hurry: Hurry) -> Result<()> {
         while go.load(Ordering::Acquire) == 0 {
             let looks = self.lodged.load(Ordering::Relaxed) || task.vforked.is_some();
-            sys::futex_wait(go, 0, looks.then_some(MOMENT));
-            if looks && go.load(Ordering::Acquire) == 0 {
+            let moment = hurry.moment();
+            let moment = if looks { moment.min(MOMENT) } else { moment };
+            sys::futex_wait(go, 0, Some(moment));
+            if go.load(Ordering::Acquire) != 0 {
+                break;
+            }
+            if looks {
                 self.look_around(task)?;
             }
+            self.hurry(task.slot, &mut hurry);
         }
         Ok(())
     }
