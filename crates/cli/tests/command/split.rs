@@ -172,6 +172,8 @@ fn a_tree_begins_with_all_its_processes() {
     for (process, from) in [
         ("0", "40"),
         ("0", "60"),
+        // In front of the first event of its process.
+        ("1", "1"),
         ("1", "70"),
         ("1", "90"),
         ("2", "start"),
@@ -192,6 +194,13 @@ fn a_tree_begins_with_all_its_processes() {
         let replayed = sandbox.relive(&["replay", "part"]);
         assert!(output.ends_with(&replayed.stdout), "{made}: {replayed:#?}");
         assert_eq!(replayed.code(), Some(24));
+        // A part of the part has the same processes.
+        let _ = std::fs::remove_dir_all(sandbox.path("again"));
+        let words = ["split", "part", "-o", "again", "--json"];
+        let again: Value = serde_json::from_str(&sandbox.relive(&words).ok().stdout).unwrap();
+        assert_eq!(again["processes"], made["processes"], "{made}");
+        let verified = sandbox.relive(&["verify", "again"]);
+        assert_eq!(verified.code(), Some(0), "{again}: {verified:#?}");
     }
     assert!(most > 1, "no part began with several processes");
 }

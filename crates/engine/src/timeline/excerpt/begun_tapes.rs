@@ -50,7 +50,14 @@ impl TapeStarts {
     /// It is damaged.
     pub fn of(trace: &Trace) -> Result<Self> {
         let mut starts = BTreeMap::new();
-        for id in trace.tapes().iter().map(|tape| tape.id) {
+        // A part may begin in front of the first event of a process that is there from its beginning.
+        let base = trace.manifest().excerpt.iter();
+        let there: BTreeSet<TapeId> = base
+            .flat_map(|excerpt| &excerpt.processes)
+            .map(|begun| TapeId::new(begun.process, 0))
+            .collect();
+        let begun = trace.tapes().iter().map(|tape| tape.id);
+        for id in begun.filter(|id| !there.contains(id)) {
             let mut tape = trace.tape(id).map_err(Failure::setup)?;
             if let Some(Kind::Start(Start {
                 origin,
