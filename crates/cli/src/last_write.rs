@@ -56,7 +56,7 @@ pub fn execute(args: &LastWriteArgs) -> Result<Exit, Failure> {
         (None, Some(text)) => named(&mut timeline, text, args)?,
         (None, None) => return Err(Failure::internal("one of two arguments is required")),
     };
-    if let Some(before) = args.before {
+    if let (Some(before), Some(_)) = (args.before, args.at) {
         traces::go(&mut timeline, before)?;
     }
     // The targets of pointers are those at that time.

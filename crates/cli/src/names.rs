@@ -146,7 +146,7 @@ pub fn find(timeline: &mut Timeline, name: &str) -> Result<Found, Failure> {
                 near => format!("names like it: {}", near.join(", ")),
             };
             Err(Failure::setup(format!(
-                "there is no function {name} in the program's symbols, as there is none of one that is inlined wherever it is called; {hint}"
+                "there is no function {name} in the symbols of the program and of the libraries that it has at its end, as there is none of one that is inlined wherever it is called; {hint}"
             )))
         }
         _ => Err(several("function", name, &found)),

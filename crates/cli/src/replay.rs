@@ -24,9 +24,11 @@ pub fn execute(args: &ReplayArgs) -> Result<EndStatus, Failure> {
         false => traces::open_to_replay(args.trace.trace.as_deref())?,
     };
     if let Some(window) = traces::window(&trace) {
-        output::complain(&format!(
-            "this is a part of a recording, {window}: output before it is not repeated"
-        ));
+        let before = match trace.manifest().excerpt {
+            Some(_) => ": output before it is not repeated",
+            None => "",
+        };
+        output::complain(&format!("this is a part of a recording, {window}{before}"));
     }
     if args.from.is_some() || args.to.is_some() || args.process.is_some() {
         return part(args, &trace);

@@ -136,9 +136,13 @@ pub fn tell_if_beyond(asked: u64, timeline: &Timeline) {
     }
 }
 
-/// The beginning and the end of an excerpt, in words; `None` for a recording from its program's beginning on.
+/// The beginning and the end of a part of a recording, in words; `None` for one of the whole run, or that was cut off against
+/// its recorder's will.
 pub fn window(trace: &Trace) -> Option<String> {
-    let excerpt = trace.manifest().excerpt.as_ref()?;
+    let Some(excerpt) = trace.manifest().excerpt.as_ref() else {
+        let is_part = trace.is_cut() && !is_cut_off(trace);
+        return is_part.then(|| "from its beginning to where it was cut".to_owned());
+    };
     let first = excerpt.processes.first()?;
     let others = match excerpt.processes.len() - 1 {
         0 => String::new(),
@@ -168,7 +172,7 @@ pub fn length(manifest: &Manifest) -> Option<Duration> {
 /// # Errors
 /// It is one.
 pub fn refuse_excerpt(trace: &Trace, command: &str) -> Result<(), Failure> {
-    match window(trace) {
+    match window(trace).filter(|_| trace.manifest().excerpt.is_some()) {
         None => Ok(()),
         Some(window) => Err(Failure::unsupported(format!(
             "{command} for a part of a recording ({window}): it starts the program anew, so give it the whole one"
@@ -225,11 +229,21 @@ pub fn process(trace: &Trace, given: Option<u32>, at: At) -> Result<u32, Failure
                     "None of its processes"
                 };
                 let none = if count == 1 { "not " } else { "" };
+                let by = match trace.manifest().summary.as_ref().map(|all| all.exit) {
+                    // Of SIGKILL nothing is left to see.
+                    Some(ExitStatus::Signal(signal)) => {
+                        let signal = crate::format::signal(signal);
+                        format!(
+                            "The program was killed from outside, by {signal}, which has no place"
+                        )
+                    }
+                    _ => format!("{what} was {none}killed by a signal"),
+                };
                 let panic = panic_place(trace).map(|function| {
                     format!(". A panic is no signal: break {function} and reverse-continue lead to one from there")
                 });
                 return Err(Failure::setup(format!(
-                    "nothing crashed in this recording. {what} was {none}killed by a signal; \
+                    "nothing crashed in this recording. {by}; \
                      --at end shows how it ended, relive info all processes{}",
                     panic.unwrap_or_default()
                 )));

@@ -179,10 +179,12 @@ impl Family {
         if let Some(id) = text.strip_prefix("D;") {
             return self.let_go(id);
         }
-        if let Some(id) = text.strip_prefix("vKill;")
-            && self.held().count() > 1
-        {
-            return self.let_go(id);
+        if let Some(id) = text.strip_prefix("vKill;") {
+            // A client that starts again at a fork kills the new child too.
+            let is_told = u32::from_str_radix(id, 16).is_ok_and(|pid| self.is_told(pid));
+            if is_told || self.held().count() > 1 {
+                return self.let_go(id);
+            }
         }
         if let Some(actions) = text.strip_prefix("vCont;") {
             let id = actions.split_once(':').map_or("", |(_, id)| id);

@@ -45,7 +45,7 @@ pub enum Missing {
     #[error("{0}")]
     Unreadable(String),
     /// No variable has the name.
-    #[error("there is no variable {name} in the program's symbols{}", like(.near))]
+    #[error("there is no variable {name} in the symbols of the program and of the libraries that it has there{}", like(.near))]
     Unknown {
         /// The name.
         name: String,

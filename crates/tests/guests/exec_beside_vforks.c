@@ -1,4 +1,4 @@
-// relive: threads=yes sketch=yes timeout=60
+// relive: threads=yes sketch=yes parallel=refused timeout=60
 // One thread executes a program while others make children by vfork all the time: a child that is in the memory of the
 // process at that moment goes on, executes its own program and ends, and the new program gets its status.
 #include "check.h"

@@ -195,8 +195,9 @@ impl Trace {
     /// Whether the tapes end where they were cut, and not with the program.
     #[must_use]
     pub fn is_cut(&self) -> bool {
-        let excerpt = self.manifest.excerpt.as_ref();
-        self.truncated || !self.manifest.complete || excerpt.is_some_and(|excerpt| excerpt.cut)
+        let manifest = &self.manifest;
+        let has_end = manifest.complete && manifest.summary.is_some();
+        self.truncated || !has_end || manifest.excerpt.as_ref().is_some_and(|e| e.cut)
     }
 
     /// All tapes, in order.

@@ -317,15 +317,17 @@ fn running(
     program: &Path,
     rounds: &str,
 ) -> (Child, BufReader<impl Read + use<>>) {
-    let words = [
-        "record",
-        mode,
-        "--flight=60ms",
-        "-o",
-        "kept",
-        text(program),
-        rounds,
-    ];
+    running_with("--flight=60ms", sandbox, mode, program, rounds)
+}
+
+fn running_with(
+    flight: &str,
+    sandbox: &Sandbox,
+    mode: &str,
+    program: &Path,
+    rounds: &str,
+) -> (Child, BufReader<impl Read + use<>>) {
+    let words = ["record", mode, flight, "-o", "kept", text(program), rounds];
     let mut command = sandbox.command(&words);
     command.stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = command.spawn().unwrap();
@@ -365,6 +367,34 @@ fn run_is_kept(mode: &str) {
     sandbox
         .relive(&["keep", "kept"])
         .refused("no flight recording runs as kept");
+}
+
+#[test]
+fn a_run_younger_than_its_window_is_kept_from_its_beginning() {
+    for mode in MODES {
+        let (sandbox, program) = compiled();
+        let (mut child, mut output) = running_with("--flight=60s", &sandbox, mode, &program, "150");
+        output.read_line(&mut String::new()).unwrap();
+        sandbox.relive(&["keep", "kept"]).ok();
+        let mut rest = String::new();
+        output.read_to_string(&mut rest).unwrap();
+        assert_eq!(wait(&mut child).code(), Some(0));
+        sandbox.relive(&["verify", "kept"]).ok();
+        let replayed = sandbox.relive(&["replay", "kept"]).ok();
+        assert!(replayed.stdout.contains("round 0"), "{replayed:#?}");
+        assert!(!replayed.stdout.contains("round 149"), "{replayed:#?}");
+        let info = sandbox.relive(&["info", "kept"]).ok();
+        assert!(
+            info.stdout
+                .contains("from its beginning to where it was cut"),
+            "{info:#?}"
+        );
+        let words = ["split", "kept", "-o", "part", "--from", "30"];
+        sandbox.relive(&words).ok();
+        sandbox.relive(&["verify", "part"]).ok();
+        let part = sandbox.relive(&["replay", "part"]).ok();
+        assert!(replayed.stdout.ends_with(&part.stdout), "{part:#?}");
+    }
 }
 
 /// The program asks by a call that does nothing elsewhere; somebody else by a signal to the recorder.

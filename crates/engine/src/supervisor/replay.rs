@@ -258,7 +258,7 @@ fn side_by_side(path: &Path) -> Result<Trace> {
         "it has several processes"
     } else if trace.tapes().iter().any(|tape| tape.id.is_schedule()) {
         "its threads went over to turns (the process shared memory with others, or a thread waited for a priority-inheriting mutex)"
-    } else if trace.truncated() || !trace.manifest().complete {
+    } else if trace.is_cut() {
         "it was cut off before its end"
     } else {
         return Ok(trace);

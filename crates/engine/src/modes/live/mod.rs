@@ -14,7 +14,7 @@ pub mod vfork;
 pub use file_content::content;
 
 use relive_dbt::Stop;
-use relive_host::signal::{self, die_of};
+use relive_host::signal::{self, Mask, die_of, set_mask};
 use relive_host::{enter, sys};
 
 use crate::exits;
@@ -31,6 +31,8 @@ use crate::task::Task;
 /// # Errors
 /// There is no memory for the stack.
 pub fn prepare_thread(task: &mut Task) -> Result<()> {
+    // One is open that the C library lets through: noted now, it would wait where a call for it does not look.
+    set_mask(Mask::all_async());
     // SAFETY: the context lives in the task's box, which this thread keeps until it ends.
     unsafe { enter::adopt(&raw mut *task.ctx) };
     install_stack()?;

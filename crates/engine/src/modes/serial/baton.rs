@@ -47,7 +47,7 @@ pub struct Baton {
 struct BatonState {
     holder: Option<u32>,
     last: u32,
-    /// How many turns there have been, and the kernel's ids of the process and thread that had the last one.
+    /// How many turns there have been, and the kernel's ids of the process and thread that has the one at hand.
     turns: u64,
     runs: Option<(u32, u32)>,
     queue: Vec<BatonWaiter>,
@@ -167,9 +167,10 @@ impl Baton {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    /// Length of the next slice in ticks.
-    pub fn slice(&self) -> u64 {
+    /// Length of the holder's next slice in ticks.
+    pub fn slice(&self, task: &Task) -> u64 {
         let mut s = self.lock();
+        s.runs = Some((task.process.pid, task.tid));
         let alone = s.queue.is_empty();
         s.policy.slice(alone)
     }

@@ -129,6 +129,7 @@ impl Lives for Serial {
     }
 
     fn handed_on(&self, task: &mut Task, alone: bool) -> Result<HandedOn> {
+        self.baton.is_not_called();
         let (ring, logged) = match &task.tape {
             Tape::Out(t) => (Some(t.ring), t.last),
             _ => (None, 0),

@@ -31,7 +31,7 @@ impl Serial {
     /// Grants the thread a new slice of ticks.
     pub(super) fn new_slice(&self, task: &mut Task) {
         let ticks = match self.baton.shared(task) {
-            true => task.spin.begin((self.baton.slice() as i64).max(1)),
+            true => task.spin.begin((self.baton.slice(task) as i64).max(1)),
             false => task.spin.all(ALONE),
         };
         grant(task, ticks);

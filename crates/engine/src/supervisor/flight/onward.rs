@@ -148,12 +148,9 @@ impl Onward {
             }
             None => store.at_end.clone(),
         };
-        match (&self.begins, goes_on) {
-            // It is cut off there, as that of a recorder that was killed.
-            (None, true) => self.writer.flush_all(),
-            _ => self.writer.finish(summary.as_ref()).map(drop),
-        }
-        .map_err(Failure::setup)?;
+        self.writer
+            .finish(summary.as_ref())
+            .map_err(Failure::setup)?;
         Ok(kept)
     }
 }

@@ -23,12 +23,9 @@ impl FlightStore {
         self.write_input(&mut writer)?;
         self.write_files(&writer)?;
         self.write_tapes(&mut writer, &BTreeMap::new(), &NeededTapes::all())?;
-        match &self.at_end {
-            Some(summary) => writer.finish(Some(summary)).map(drop),
-            // It is cut off there, as that of a recorder that was killed.
-            None => writer.flush_all(),
-        }
-        .map_err(Failure::setup)?;
+        writer
+            .finish(self.at_end.as_ref())
+            .map_err(Failure::setup)?;
         Ok(KeptFlight {
             folder: folder.to_owned(),
             span: self.began.elapsed(),

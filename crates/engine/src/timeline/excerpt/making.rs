@@ -54,7 +54,7 @@ pub fn make_excerpt(
         order,
         processes: begins.iter().map(|at| at.state.begins()).collect(),
         tapes: Vec::new(),
-        cut: end.is_some(),
+        cut: end.is_some() || trace.is_cut(),
         gaps: others::gaps(trace, order),
         input: 0,
     };

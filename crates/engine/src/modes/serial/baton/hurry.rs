@@ -3,6 +3,7 @@
 //! call a thread that has no turn: a signal would interrupt its sleep.
 
 use relive_host::call_out::call_out;
+use relive_host::sys;
 
 use super::Baton;
 
@@ -35,6 +36,14 @@ impl Hurry {
 }
 
 impl Baton {
+    /// The holder is about to execute a program: a call would be the new one's, which dies of it. Until its next turn nobody calls
+    /// it, and one that is underway arrives before the return.
+    pub fn is_not_called(&self) {
+        self.lock().runs = None;
+        // Signals that have been sent are delivered at the end of any system call.
+        let _ = sys::gettid();
+    }
+
     /// A thread has waited for a moment: if that was one turn of another thread's, it ends soon.
     pub(super) fn hurry(&self, thread: u32, hurry: &mut Hurry) {
         let s = self.lock();
