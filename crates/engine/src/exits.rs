@@ -1,6 +1,7 @@
 //! The handling of stops of translated code: the same for live runs and replay.
 
 use relive_dbt::{InstrOp, Stop, TrapKind};
+use relive_host::context::PLENTY;
 use relive_host::{GuestAddr, Reg};
 
 use crate::failure::{Failure, Result};
@@ -43,9 +44,9 @@ pub enum Stepped {
 /// # Errors
 /// As [`handle`].
 pub fn step(task: &mut Task) -> Result<Stepped> {
-    // A thread that waits for its turn has called it during the step before.
+    // A thread that waits for its turn has called it during the step before. Whoever steps grants a slice behind the last one.
     if !task.ctx.has_budget() && std::mem::take(&mut task.ctx.wanted) != 0 {
-        task.mode().begin_slice(task);
+        task.ctx.grant(PLENTY);
     }
     let before = task.ctx.ticks();
     match task.go(true)? {

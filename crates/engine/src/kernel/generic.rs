@@ -83,7 +83,7 @@ pub fn generic(task: &mut Task, call: &Call) -> Result<i64> {
                 if sleeps && task.traits().checkpoints {
                     task.mode().checkpoint_before_sleep(task)?;
                 }
-                enter()
+                task.mode().in_turn(task, &mut enter)
             }
         }
     };

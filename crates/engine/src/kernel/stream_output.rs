@@ -64,7 +64,8 @@ fn locked(task: &mut Task, call: &Call, stream: u8, nr: u32, args: &[u64; 6]) ->
         }
     }
     // SAFETY: only reads guest memory, through the kernel.
-    let result = unsafe { sys::syscall_interruptible(u64::from(nr), args) } as i64;
+    let mut write = || unsafe { sys::syscall_interruptible(u64::from(nr), args) } as i64;
+    let result = task.mode().in_turn(task, &mut write);
     let is_output = result > 0 && !unread(task, call, stream, args, result as u64);
     let order = shm.unlock_output(is_output);
     if order.is_some() {

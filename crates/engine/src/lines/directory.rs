@@ -9,7 +9,6 @@ use relive_host::permissions::Permissions;
 use smallvec::SmallVec;
 
 use super::blocks::Blocks;
-use super::hand_over::pages_of;
 use super::holder_state::{HolderState, LineAsk};
 use super::line_holder::{Holder, Mark, MarksBehind};
 use super::line_ranges::LineRange;
@@ -191,7 +190,7 @@ impl Directory {
                 table.first_not_permitted(lines, range.writes)
             };
             while let Some(line) = table(&self.threads[mine], lines.clone()) {
-                let pages = pages_of(line, *range);
+                let pages = range.pages_from(line);
                 if !pages.is_empty() {
                     let taken = self.take_pages(mine, pages, None);
                     if taken > line {

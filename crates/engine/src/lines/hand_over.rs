@@ -256,7 +256,7 @@ impl Directory {
             while let Some(line) = self.threads[mine].first_line(&self.pages, lines.clone()) {
                 lines.start = line + 1;
                 let LineRange { writes, .. } = *range;
-                let pages = pages_of(line, *range);
+                let pages = range.pages_from(line);
                 if !pages.is_empty() {
                     let taken = self.take_pages(by, pages, Some((mine, mark)));
                     if taken > line {
@@ -291,14 +291,5 @@ fn conflicts(permitted: u8, writes: bool) -> bool {
     match writes {
         true => permitted != 0,
         false => permitted & WRITE != 0,
-    }
-}
-
-/// The whole pages from a line on that are to be written; none if no page begins with it.
-pub(super) fn pages_of(line: u32, range: LineRange) -> Range<u32> {
-    let page = LARGEST as u32;
-    match range.writes && line.is_multiple_of(page) {
-        true => line..line.max(range.end & !(page - 1)),
-        false => line..line,
     }
 }

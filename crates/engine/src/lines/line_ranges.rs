@@ -5,7 +5,18 @@ use std::ops::Range;
 use relive_host::permissions;
 use smallvec::SmallVec;
 
-use super::MemoryUse;
+use super::blocks::LARGEST;
+
+/// Guest memory that a call, or a signal, reads or writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryUse {
+    /// Where it begins.
+    pub at: u64,
+    /// Its bytes.
+    pub len: u64,
+    /// Whether it is written.
+    pub writes: bool,
+}
 
 /// Lines one behind the other, by their numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +45,15 @@ impl LineRange {
     /// Its lines.
     pub const fn lines(self) -> Range<u32> {
         self.first..self.end
+    }
+
+    /// The whole pages from a line on that are to be written; none if no page begins with it.
+    pub(super) fn pages_from(self, line: u32) -> Range<u32> {
+        let page = LARGEST as u32;
+        match self.writes && line.is_multiple_of(page) {
+            true => line..line.max(self.end & !(page - 1)),
+            false => line..line,
+        }
     }
 }
 

@@ -29,21 +29,10 @@ mod writers;
 
 pub use directory::{ClaimStep, Directory};
 pub use line_holder::{Holder, Mark};
-pub use line_ranges::{LineRange, lines_of};
+pub use line_ranges::{LineRange, MemoryUse, lines_of};
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
-
-/// Guest memory that a call, or a signal, reads or writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MemoryUse {
-    /// Where it begins.
-    pub at: u64,
-    /// Its bytes.
-    pub len: u64,
-    /// Whether it is written.
-    pub writes: bool,
-}
 
 /// The lines of a process.
 #[derive(Default)]

@@ -32,6 +32,12 @@ pub trait Turns {
     /// Whether other threads, or processes that map it too, may see memory that a sleeping call uses.
     fn others_see(&self, task: &Task) -> bool;
 
+    /// Makes a call by `enter` in the thread's turn, which goes on. A signal by which another thread asks for a turn would cut it
+    /// short: none comes.
+    fn in_turn(&self, _task: &Task, enter: &mut dyn FnMut() -> i64) -> i64 {
+        enter()
+    }
+
     /// Grants a new slice of ticks.
     fn begin_slice(&self, task: &mut Task);
 

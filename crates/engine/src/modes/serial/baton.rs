@@ -11,6 +11,7 @@ mod lodging;
 pub mod membership;
 #[cfg(test)]
 mod tests;
+mod turn_waits;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -47,9 +48,12 @@ pub struct Baton {
 struct BatonState {
     holder: Option<u32>,
     last: u32,
-    /// How many turns there have been, and the kernel's ids of the process and thread that has the one at hand.
+    /// How many turns there have been, and the kernel's ids of the process and thread that has the one at hand, once it
+    /// has begun.
     turns: u64,
     runs: Option<(u32, u32)>,
+    /// It has been called out in this turn.
+    called: bool,
     queue: Vec<BatonWaiter>,
     policy: Box<dyn Policy>,
     /// The process that lodges in this memory.
@@ -97,6 +101,7 @@ impl Baton {
             last: slot,
             turns: 0,
             runs: None,
+            called: false,
             queue: Vec::new(),
             policy,
             lodger: None,
@@ -243,18 +248,41 @@ impl Baton {
         self.among().spinning(self.process());
     }
 
+    /// The holder is about to make a call that keeps its turn, or to execute a program, and is not called until it can be.
+    pub fn is_not_called(&self) {
+        let mut s = self.lock();
+        s.runs = None;
+        let called = std::mem::take(&mut s.called);
+        drop(s);
+        if called {
+            arrives();
+        }
+    }
+
+    /// The holder can be called again.
+    pub fn can_be_called(&self, task: &Task) {
+        self.lock().runs = Some((task.process.pid, task.tid));
+    }
+
     /// Gives the baton up: to a waiting thread that the policy chooses, or to the next that comes.
     pub fn release(&self, task: &Task) {
         if self.slot().is_some_and(ProcessSlot::pause) {
             self.release_group(task);
         }
         let mut s = self.lock();
+        let called = s.called;
         match s.hand_over(task.slot, &self.waiting) {
             Some(next) => {
                 drop(s);
                 wake(next);
             }
-            None => s.holder = None,
+            None => {
+                s.holder = None;
+                drop(s);
+            }
+        }
+        if called {
+            arrives();
         }
     }
 
@@ -314,6 +342,7 @@ impl Baton {
         let switched = s.last != task.slot;
         s.last = task.slot;
         s.turns += 1;
+        s.called = false;
         s.runs = Some((task.process.pid, task.tid));
         drop(s);
         let before = match self.slot().is_some_and(ProcessSlot::begin) {
@@ -342,6 +371,8 @@ impl BatonState {
             "only the holder releases the baton"
         );
         self.last = thread;
+        // It may sleep in a call from here on.
+        self.runs = None;
         self.forget_dead(waiting);
         if self.queue.is_empty() {
             return None;
@@ -360,6 +391,12 @@ impl BatonState {
         });
         waiting.fetch_add(1, Ordering::Relaxed);
     }
+}
+
+/// A call to this thread that is underway arrives before the return: signals that have been sent are delivered at the end of any system
+/// call. It would cut the call short in which the thread is about to sleep, or kill the program that it is about to execute.
+fn arrives() {
+    let _ = sys::gettid();
 }
 
 /// Wakes the thread that has just been made the holder.

@@ -250,6 +250,16 @@ impl Turns for Serial {
         self.baton.shared(task)
     }
 
+    fn in_turn(&self, task: &Task, enter: &mut dyn FnMut() -> i64) -> i64 {
+        if !self.baton.shared(task) {
+            return enter();
+        }
+        self.baton.is_not_called();
+        let result = enter();
+        self.baton.can_be_called(task);
+        result
+    }
+
     fn begin_slice(&self, task: &mut Task) {
         self.new_slice(task);
     }

@@ -1,11 +1,4 @@
-//! Slices are counted in ticks, and a tick may take milliseconds: a string instruction over megabytes, a loop of calls that map memory. A
-//! thread that waits for a turn and sees the same one go on calls its holder out of translated code, and its slice ends. Must never
-//! call a thread that has no turn: a signal would interrupt its sleep.
-
-use relive_host::call_out::call_out;
-use relive_host::sys;
-
-use super::Baton;
+//! The patience of a thread that waits for its turn, as plain data. Must never know the baton.
 
 /// Milliseconds that a turn may go on while others wait. The longest slices of plain code take as long.
 const PATIENCE: u32 = 10;
@@ -14,7 +7,7 @@ const MOST: u32 = 20;
 
 /// The turn of which a waiting thread has seen the end not come yet.
 #[derive(Default)]
-pub(super) struct Hurry {
+pub struct Hurry {
     turn: Option<u64>,
     /// So many wait before it.
     before: u32,
@@ -22,7 +15,7 @@ pub(super) struct Hurry {
 
 impl Hurry {
     /// This turn was going on when the thread began to wait.
-    pub(super) fn since(turn: u64) -> Self {
+    pub fn since(turn: u64) -> Self {
         Self {
             turn: Some(turn),
             before: 0,
@@ -30,29 +23,37 @@ impl Hurry {
     }
 
     /// Milliseconds up to the next look.
-    pub(super) fn moment(&self) -> u32 {
+    pub fn moment(&self) -> u32 {
         PATIENCE * (1 + self.before).min(MOST)
+    }
+
+    /// The thread has waited for a moment, and sees this turn, with so many threads before it: whether that has gone on all the time.
+    pub fn looks(&mut self, turn: u64, before: Option<usize>) -> bool {
+        self.before = before.map_or(MOST, |before| before as u32);
+        self.turn.replace(turn) == Some(turn)
     }
 }
 
-impl Baton {
-    /// The holder is about to execute a program: a call would be the new one's, which dies of it. Until its next turn nobody calls
-    /// it, and one that is underway arrives before the return.
-    pub fn is_not_called(&self) {
-        self.lock().runs = None;
-        // Signals that have been sent are delivered at the end of any system call.
-        let _ = sys::gettid();
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_turn_that_goes_on_is_seen_at_the_second_look() {
+        let mut hurry = Hurry::since(3);
+        assert!(hurry.looks(3, Some(0)) && hurry.looks(3, Some(0)));
+        assert!(!hurry.looks(5, Some(1)) && hurry.looks(5, Some(1)));
+        assert!(!Hurry::default().looks(0, None));
     }
 
-    /// A thread has waited for a moment: if that was one turn of another thread's, it ends soon.
-    pub(super) fn hurry(&self, thread: u32, hurry: &mut Hurry) {
-        let s = self.lock();
-        let before = s.queue.iter().position(|w| w.thread == thread);
-        hurry.before = before.map_or(MOST, |before| before as u32);
-        let lasts = hurry.turn.replace(s.turns) == Some(s.turns);
-        if lasts && let Some((process, thread)) = s.runs.filter(|_| s.holder.is_some()) {
-            // With the lock held: it keeps its turn until it has been called.
-            call_out(process, thread);
-        }
+    #[test]
+    fn those_further_behind_look_more_seldom() {
+        let moment = |before| {
+            let mut hurry = Hurry::default();
+            hurry.looks(0, before);
+            hurry.moment()
+        };
+        assert_eq!([moment(Some(0)), moment(Some(1))], [PATIENCE, 2 * PATIENCE]);
+        assert_eq!([moment(Some(999)), moment(None)], [MOST * PATIENCE; 2]);
     }
 }

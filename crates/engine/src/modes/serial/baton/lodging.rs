@@ -4,9 +4,6 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use relive_host::sys;
-
-use super::hurry::Hurry;
 use super::{Baton, BatonState};
 use crate::failure::{Failure, Result};
 use crate::ids;
@@ -14,9 +11,6 @@ use crate::modes::live::lodger::Lodger;
 use crate::ptrace::pokes;
 use crate::sharing::dead_process;
 use crate::task::Task;
-
-/// Milliseconds between two looks.
-const MOMENT: u32 = 50;
 
 impl Baton {
     /// Whether another lodger has room: there is one at a time.
@@ -73,27 +67,9 @@ impl Baton {
         }
     }
 
-    /// Waits until the baton has been handed over.
-    pub(super) fn wait(&self, go: &AtomicU32, task: &Task, mut hurry: Hurry) -> Result<()> {
-        while go.load(Ordering::Acquire) == 0 {
-            let looks = self.lodged.load(Ordering::Relaxed) || task.vforked.is_some();
-            let moment = hurry.moment();
-            let moment = if looks { moment.min(MOMENT) } else { moment };
-            sys::futex_wait(go, 0, Some(moment));
-            if go.load(Ordering::Acquire) != 0 {
-                break;
-            }
-            if looks {
-                self.look_around(task)?;
-            }
-            self.hurry(task.slot, &mut hurry);
-        }
-        Ok(())
-    }
-
     /// Whether the one that the task waits for is gone: the lodger, which was killed while it had the baton, the
     /// process of the lodger, or that of a vfork child, which has the threads that may have the baton.
-    fn look_around(&self, task: &Task) -> Result<()> {
+    pub(super) fn look_around(&self, task: &Task) -> Result<()> {
         let mut s = self.lock();
         if task
             .vforked
