@@ -1,5 +1,5 @@
 // relive: threads=yes sketch=yes parallel=refused timeout=60
-// A timer that calls a function in a thread of its own (SIGEV_THREAD) expires at once: its signal comes to the C library's helper
+// A timer that calls a function in a thread of its own (SIGEV_THREAD) expires at once, and again: its signal comes to the C library's helper
 // thread when that has only just been made. Each child process has such a thread of its own.
 #include "check.h"
 #include <pthread.h>
@@ -30,7 +30,7 @@ static void expires(void) {
     struct sigevent event = {.sigev_notify = SIGEV_THREAD, .sigev_notify_function = calls, .sigev_value.sival_int = 7};
     timer_t timer;
     CHECK0(timer_create(CLOCK_MONOTONIC, &event, &timer));
-    struct itimerspec soon = {.it_value.tv_nsec = 1};
+    struct itimerspec soon = {.it_value.tv_nsec = 1, .it_interval.tv_nsec = 1000000};
     CHECK0(timer_settime(timer, TIMER_ABSTIME, &soon, NULL));
     while (sem_wait(&called) != 0) CHECK(errno == EINTR);
     CHECK0(timer_delete(timer));

@@ -200,17 +200,15 @@ impl Beside {
             Note::Moment { ticks, begin, .. } => Some((ticks, begin)),
             _ => None,
         });
-        // Behind its tick it may stay: that of an event until the event, and what comes before that stops the thread by itself.
-        let left = |tick: u64| tick.checked_sub(ticks).filter(|left| *left > 0);
         let Some((tick, begin)) = moment.filter(|&(_, begin)| begin != self.late) else {
-            return Ok(moment.and_then(|(tick, _)| left(tick)));
+            return Ok(moment.map(|(tick, _)| tick.saturating_sub(ticks).max(1)));
         };
         if tick > ticks + LATE {
             return Ok(Some(tick - LATE - ticks));
         }
         wait(task, Want::Late(begin))?;
         self.late = begin;
-        Ok(left(tick))
+        Ok(Some(tick.saturating_sub(ticks).max(1)))
     }
 
     /// How far a thread goes that has no event left.
