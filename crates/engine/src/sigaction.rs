@@ -1,7 +1,7 @@
 //! Signal actions: the default action of each signal, and the host's own disposition for the guest's
 //! action.
 
-use relive_host::signal::{Disposition, KernelAction, SYNCHRONOUS};
+use relive_host::signal::{Disposition, KernelAction, SYNCHRONOUS, TO_NEWBORNS};
 
 /// Handler value of SIG_DFL.
 pub const SIG_DFL: u64 = 0;
@@ -30,10 +30,11 @@ pub fn default_action(sig: i32) -> DefaultAction {
 }
 
 /// The host's disposition for a signal for which the guest has `action`: the kernel must know
-/// which signals are ignored and which stop, and the host's handler must note the others.
+/// which signals are ignored and which stop, and the host's handler must note the others. A signal that
+/// comes to new threads in spite of their masks is never ignored: where the guest's thread blocks it, it waits for sigwait(3).
 #[must_use]
 pub fn host_disposition(sig: i32, action: &KernelAction) -> Disposition {
-    if SYNCHRONOUS.contains(&sig) {
+    if SYNCHRONOUS.contains(&sig) || sig == TO_NEWBORNS {
         return Disposition::Handler;
     }
     match (action.handler, default_action(sig)) {

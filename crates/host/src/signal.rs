@@ -143,8 +143,11 @@ pub fn is_ignored(sig: i32) -> bool {
     action_of(sig).handler == 1
 }
 
+/// The signal that the C library lets through to each thread that it makes (nptl(7), `SIGCANCEL`).
+pub const TO_NEWBORNS: i32 = 32;
+
 /// Signals that the C library keeps for itself (nptl(7)).
-const OF_LIBRARY: [i32; 2] = [32, 33];
+const OF_LIBRARY: [i32; 2] = [TO_NEWBORNS, 33];
 
 /// Makes something that may give the signals of the C library its own actions: those of the guest, which has a C library too, stay.
 pub fn with_actions_of_library<R>(make: impl FnOnce() -> R) -> R {
@@ -365,8 +368,8 @@ unsafe extern "C" fn handler(
     }
 }
 
-/// A signal has come to a thread that has just been made, and cannot note it: GS is still its maker's. All are blocked there from the start on but one, which the C library lets through
-/// to each thread that it makes (pthread_create(3), `SIGCANCEL`); a guest uses it for timers. It comes again when the thread has the mask of the guest's.
+/// A signal has come to a thread that has just been made, and cannot note it: GS is still its maker's. All are blocked there from the start on but
+/// [`TO_NEWBORNS`]; a guest uses it for timers. It comes again when the thread has the mask of the guest's.
 fn keeps_for_later(sig: i32, info: &[u8; 128], uc: &mut libc::ucontext_t) {
     // SAFETY: as in `handler`; the kernel reads the siginfo.
     unsafe {
