@@ -1,11 +1,13 @@
 //! One of many runs of a program: a process of its own, and the wait for it.
 
 use std::ffi::{OsStr, OsString};
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use relive_engine::supervisor::dies_with_parent;
 use relive_engine::{EXIT_STATUS, Failure};
 use relive_sched::{Flip, Seed};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -98,6 +100,9 @@ pub fn attempt(
             .envs(own);
     }
     interrupt::reach(&mut command);
+    // What it sends to its group must not reach the search, nor other runs.
+    command.process_group(0);
+    dies_with_parent(&mut command);
     let mut child = command
         .args(words)
         .stdin(Stdio::null())
@@ -144,14 +149,12 @@ fn wait(child: &mut Child, over: &AtomicBool) {
         if ready > 0 {
             return;
         }
-        // The keyboard's interrupt reaches the run by itself.
-        let is_asked = ![0, libc::SIGINT].contains(&interrupt::first());
-        let is_over = is_asked || over.load(Ordering::Relaxed);
+        let is_over = interrupt::came() || over.load(Ordering::Relaxed);
         if is_over && waited == 0 {
             // It may be gone already, which is no error.
             let _ = kill_process(Pid::from_child(child), Signal::TERM);
         }
-        waited += u32::from(is_over || interrupt::came());
+        waited += u32::from(is_over);
         if waited > GRACE {
             let _ = child.kill();
             return;

@@ -1,11 +1,13 @@
 //! One thread's tape, as its task sees it: written while recording, read in replay.
 
 mod exact;
+mod notes;
 mod out;
 mod read;
 mod upcoming;
 
 pub use exact::ExactTape;
+pub use notes::Notes;
 pub use out::{SYNCHRONOUS, TapeOut};
 pub use read::{Following, OrderState, TapeIn, TapeState};
 pub use upcoming::Upcoming;

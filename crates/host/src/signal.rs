@@ -16,9 +16,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::call_out::is_call_out;
 use crate::context::{Context, EXIT_FAULT, LANES, SIGNAL_SLOTS, off};
-use crate::ending_signal;
 use crate::permissions::range;
-use crate::{copy, enter, layout, order, reading, sys};
+use crate::{copy, enter, layout, order, reading, sent_signal, sys};
 
 /// The signals that a fault of the guest raises: never blocked in the host.
 pub const SYNCHRONOUS: [i32; 5] = [
@@ -125,7 +124,8 @@ unsafe fn set_action(sig: i32, action: &KernelAction) {
 }
 
 /// The action of a signal in this process.
-fn action_of(sig: i32) -> KernelAction {
+#[must_use]
+pub fn action_of(sig: i32) -> KernelAction {
     let mut action = KernelAction::default();
     // SAFETY: fills the structure.
     unsafe {
@@ -344,7 +344,7 @@ unsafe extern "C" fn handler(
     if calls_out {
         ctx.wanted = 1;
     } else {
-        ending_signal::note(sig, info);
+        sent_signal::note(sig, info);
         note(info, ctx);
         // SAFETY: uc_sigmask's first word is the kernel's mask, restored by sigreturn.
         unsafe {

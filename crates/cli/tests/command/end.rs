@@ -90,22 +90,51 @@ fn a_signal_to_the_whole_group_comes_once() {
 #[test]
 fn a_signal_to_the_recorder_is_passed_on() {
     let sandbox = Sandbox::new();
-    let script = "trap 'echo got; exit 3' TERM; echo ready; while read word; do :; done";
-    let words = ["record", "sh", "-c", script];
-    let mut command = sandbox.command(&words);
-    let mut child = command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut output = BufReader::new(child.stdout.take().unwrap());
-    let mut line = String::new();
-    output.read_line(&mut line).unwrap();
-    // SAFETY: signals a process of this test's own.
-    assert_eq!(unsafe { libc::kill(child.id() as i32, libc::SIGTERM) }, 0);
-    output.read_to_string(&mut line).unwrap();
-    assert_eq!(wait(&mut child).code(), Some(3), "{line}");
-    assert_eq!(line, "ready\ngot\n");
+    let real_time = libc::SIGRTMIN() + 3;
+    for signal in [libc::SIGTERM, libc::SIGUSR1, libc::SIGALRM, real_time] {
+        let script =
+            format!("trap 'echo got; exit 3' {signal}; echo ready; while read word; do :; done");
+        let words = ["record", "sh", "-c", &script];
+        let mut command = sandbox.command(&words);
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        output.read_line(&mut line).unwrap();
+        // SAFETY: signals a process of this test's own.
+        assert_eq!(unsafe { libc::kill(child.id() as i32, signal) }, 0);
+        output.read_to_string(&mut line).unwrap();
+        assert_eq!(wait(&mut child).code(), Some(3), "{signal}: {line}");
+        assert_eq!(line, "ready\ngot\n", "{signal}");
+    }
+}
+
+/// The recorder, and who searches by runs, are in the group too, and must not take such a signal for one of somebody else.
+#[test]
+fn a_signal_of_the_program_to_its_group_is_its_own() {
+    let sandbox = Sandbox::new();
+    for signal in ["TERM", "USR1", "ALRM", "PIPE"] {
+        let script = format!("trap 'echo got' {signal}; kill -{signal} 0; sleep 0.2; echo behind");
+        let program = ["sh", "-c", &script];
+        for (words, expected) in [
+            (&["record", "-o", "trace"][..], "got\nbehind\n"),
+            (&["run", "--stats"], "got\nbehind\n"),
+            (&["hunt", "-n", "2"], "no failure in 2 runs\n"),
+        ] {
+            let mut command = sandbox.command(&[words, &program].concat());
+            let output = command.process_group(0).output().unwrap();
+            let text = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(0), "{words:?} {signal}: {text}");
+            let shown = String::from_utf8_lossy(&output.stdout);
+            assert_eq!(shown, expected, "{words:?} {signal}: {text}");
+        }
+        let replayed = sandbox.relive(&["replay", "trace"]).ok();
+        assert_eq!(replayed.stdout, "got\nbehind\n");
+        std::fs::remove_dir_all(sandbox.path("trace")).unwrap();
+    }
 }
 
 /// The child is another thread's, and sleeps there, or is about to become another program.

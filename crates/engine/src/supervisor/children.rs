@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use relive_host::ending_signal::ENDINGS;
+use relive_host::sent_signal::for_programs;
 use relive_host::signal::{Disposition, set_disposition};
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, WaitOptions, kill_process, set_child_subreaper,
@@ -96,11 +96,13 @@ pub fn dies_with_parent(command: &mut Command) {
     unsafe { command.pre_exec(die_with_parent) };
 }
 
-/// The process of a command leaves signals that go to the whole group to the program that is recorded: those of the keyboard, and those
-/// that somebody ends the group by.
+/// The process of a command leaves signals that go to the whole group to the program that is recorded.
 pub fn leaves_group_signals(command: &mut Command) {
     let leave = || {
-        for signal in [libc::SIGINT, libc::SIGQUIT].into_iter().chain(ENDINGS) {
+        for signal in [libc::SIGINT, libc::SIGQUIT]
+            .into_iter()
+            .chain(for_programs())
+        {
             set_disposition(signal, Disposition::Ignore);
         }
         Ok(())

@@ -1,30 +1,46 @@
-//! Signals that a supervisor gets: those meant for the program are passed on to it, and the end of
-//! a child ends the supervisor's sleep. The handlers only move atomic words.
+//! Signals that a supervisor gets: those meant for the program are passed on to it, those that the program sends are not, and the end
+//! of a child ends the supervisor's sleep. The handlers allocate nothing.
 
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
-use relive_host::ending_signal::{ENDINGS, EndingSignal};
-use rustix::process::{Pid, Signal, kill_process};
+use relive_host::sent_signal::{ENDINGS, SentSignal, Words, for_programs};
+use relive_host::signal::{Disposition, action_of, set_disposition};
+use relive_host::sys;
 
+use super::descent::is_own;
 use crate::received::RECEIVED;
 use crate::sharing::stopping::has_signal;
 use crate::shm::Shm;
+use crate::sigaction::{SIG_DFL, SIG_IGN};
 
 /// The keyboard's signals go to the whole group: the program decides on them.
 pub fn ignore_keyboard() {
     for sig in [libc::SIGINT, libc::SIGQUIT] {
-        relive_host::signal::set_disposition(sig, relive_host::signal::Disposition::Ignore);
+        set_disposition(sig, Disposition::Ignore);
     }
 }
 
-/// A signal that was sent to the recorder and is meant for the program ([`EndingSignal`]).
-/// Process-wide: a signal handler sets it.
-static TO_FORWARD: AtomicU64 = AtomicU64::new(0);
+/// The signals that were sent to the recorder and are meant for the program ([`SentSignal`]), the last one of each number.
+/// Process-wide: a signal handler sets them.
+static TO_FORWARD: Words = [const { AtomicU64::new(0) }; 65];
 
-extern "C" fn note_forward(_: i32, info: *const [u8; 128], _: *mut libc::c_void) {
+extern "C" fn note_forward(sig: i32, info: *const [u8; 128], _: *mut libc::c_void) {
     // SAFETY: the kernel passes a siginfo.
-    let signal = EndingSignal::now(unsafe { &*info });
-    TO_FORWARD.store(signal.pack(), Ordering::Release);
+    let signal = SentSignal::now(unsafe { &*info });
+    if signal.sender == std::process::id() {
+        // By what it has done itself: it ends, as soon as this handler has returned.
+        set_disposition(sig, Disposition::Default);
+        // SAFETY: sends a signal to this thread.
+        unsafe { libc::raise(sig) };
+        return;
+    }
+    // The program has sent it to its group, and got it itself, or to its parent, which the recorder is not.
+    if signal.sender != 0 && is_own(signal.sender) {
+        return;
+    }
+    if let Some(word) = TO_FORWARD.get(sig as usize) {
+        word.store(signal.pack(), Ordering::Release);
+    }
 }
 
 /// The word that the recorder sleeps on. Process-wide: the handler of SIGCHLD uses it.
@@ -48,9 +64,11 @@ pub fn wake_at_child_end(shm: &Shm) {
 }
 
 /// Signals that would end the recorder are passed on to the program, which decides on them.
-pub fn forward_endings() {
-    for sig in ENDINGS {
-        if !relive_host::signal::is_ignored(sig) {
+pub fn forward_signals() {
+    for sig in for_programs() {
+        let action = action_of(sig);
+        // An own handler of another one is for a signal that the user has asked for.
+        if action.handler == SIG_DFL || ENDINGS.contains(&sig) && action.handler != SIG_IGN {
             note(sig);
         }
     }
@@ -68,14 +86,25 @@ fn note(sig: i32) {
 
 /// The program's first process has ended: what it got too was its own.
 pub fn program_has_ended(shm: &Shm) {
-    let noted = TO_FORWARD.load(Ordering::Acquire);
-    let received = RECEIVED.of(shm).last();
-    let is_its_own = |signal| received.is_some_and(|one| one.is(signal));
-    if EndingSignal::unpack(noted).is_some_and(is_its_own) {
-        let (ok, fail) = (Ordering::AcqRel, Ordering::Relaxed);
-        // Another one may have come since.
-        let _ = TO_FORWARD.compare_exchange(noted, 0, ok, fail);
+    for (noted, word) in noted() {
+        if is_its_own(shm, noted) {
+            let (ok, fail) = (Ordering::AcqRel, Ordering::Relaxed);
+            // Another one may have come since.
+            let _ = word.compare_exchange(noted.pack(), 0, ok, fail);
+        }
     }
+}
+
+/// The signals that have come and wait to be passed on.
+fn noted() -> impl Iterator<Item = (SentSignal, &'static AtomicU64)> {
+    let words = TO_FORWARD.iter();
+    words.filter_map(|word| Some((SentSignal::unpack(word.load(Ordering::Acquire))?, word)))
+}
+
+/// Whether the program's first process got it too.
+fn is_its_own(shm: &Shm, signal: SentSignal) -> bool {
+    let received = RECEIVED.of(shm).last(signal.signal);
+    received.is_some_and(|one| one.is(signal))
 }
 
 /// From now on the signals of the keyboard end what the supervisor still does, too: see [`asks_to_end`].
@@ -87,7 +116,10 @@ pub fn end_by_keyboard() {
 
 /// Whether a signal has come behind the program's end that would end the supervisor.
 pub fn asks_to_end() -> bool {
-    TO_FORWARD.load(Ordering::Acquire) != 0
+    let endings = ENDINGS.into_iter().chain([libc::SIGINT, libc::SIGQUIT]);
+    endings
+        .into_iter()
+        .any(|sig| TO_FORWARD[sig as usize].load(Ordering::Acquire) != 0)
 }
 
 /// Somebody has asked the recorder by a signal to keep what there is.
@@ -112,25 +144,25 @@ pub fn asks_to_keep() -> bool {
 /// How long the program's first process has to show that it got a signal itself, in milliseconds.
 const PATIENCE: u64 = 50;
 
-/// Sends the last signal that the supervisor got to the program's first process, which has not
-/// been waited for, unless that has got it too: it was sent to the group of both then. Whether there was one.
+/// Sends the signals that the supervisor got to the program's first process, which has not
+/// been waited for, unless that has got them too: they were sent to the group of both then. Whether one of them asks to end.
 pub fn pass_on(shm: &Shm, root: i32) -> bool {
-    let noted = TO_FORWARD.load(Ordering::Acquire);
-    let (Some(signal), Some(pid)) = (EndingSignal::unpack(noted), Pid::from_raw(root)) else {
-        return false;
-    };
-    let received = RECEIVED.of(shm).last();
-    let is_there = received.is_some_and(|one| one.is(signal)) || is_pending(root, signal.signal);
-    if !is_there && signal.age() < PATIENCE {
-        return true;
+    let mut asks_to_end = false;
+    for (signal, word) in noted() {
+        asks_to_end |= ENDINGS.contains(&signal.signal);
+        let is_there = is_its_own(shm, signal) || is_pending(root, signal.signal);
+        if !is_there && signal.age() < PATIENCE {
+            continue;
+        }
+        let (ok, fail) = (Ordering::AcqRel, Ordering::Relaxed);
+        let is_last = word.compare_exchange(signal.pack(), 0, ok, fail).is_ok();
+        if is_last && !is_there {
+            let args = [root as u64, signal.signal as u64, 0, 0, 0, 0];
+            // SAFETY: sends a signal. The process keeps its number until it is waited for.
+            unsafe { sys::syscall(libc::SYS_kill as u64, args) };
+        }
     }
-    let (ok, fail) = (Ordering::AcqRel, Ordering::Relaxed);
-    let is_last = TO_FORWARD.compare_exchange(noted, 0, ok, fail).is_ok();
-    if let (true, false, Some(named)) = (is_last, is_there, Signal::from_named_raw(signal.signal)) {
-        // It keeps its number until it is waited for.
-        let _ = kill_process(pid, named);
-    }
-    true
+    asks_to_end
 }
 
 /// Whether a process has a signal that it has not taken yet.

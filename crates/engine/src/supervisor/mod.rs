@@ -4,6 +4,7 @@
 mod alone;
 mod children;
 mod deadlock;
+mod descent;
 mod drain;
 mod epoch_finder;
 mod exact_lock;
@@ -24,7 +25,8 @@ mod verify;
 
 pub use crate::image_stream::HeldOutputs;
 pub use alone::is_alone;
-pub(crate) use children::{dies_with_parent, ended_by, keep_keyboard, kill, start};
+pub use children::dies_with_parent;
+pub(crate) use children::{ended_by, keep_keyboard, kill, start};
 pub use deadlock::Deadlock;
 pub use drain::Recording;
 pub use epoch_finder::{EpochFinder, EpochPlan, FinderEnd, FinderNews};

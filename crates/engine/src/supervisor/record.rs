@@ -15,7 +15,7 @@ use super::drain::{Drain, Recording};
 use super::epoch_finder::{EpochFinder, EpochPlan};
 use super::flight::{Flight, FlightPlan};
 use super::folder::Folder;
-use super::forwarding::{forward_endings, ignore_keyboard, wake_at_child_end};
+use super::forwarding::{forward_signals, ignore_keyboard, wake_at_child_end};
 use super::kept_searches::KeptSearches;
 use super::live_index::LiveImages;
 use super::target::{absolute, environment, find_program};
@@ -126,7 +126,7 @@ pub fn record(options: &RecordOptions<'_>) -> Result<Recording> {
     inherit_orphans(true);
     let pid = start(&boot, &shown, options.silent, &[])?;
     ignore_keyboard();
-    forward_endings();
+    forward_signals();
     wake_at_child_end(&shm);
     drain.run(pid, options.timeout, options.deadlocks.then(Watch::new))
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use relive_host::sys;
 
 use super::children::{reap, start};
-use super::forwarding::{forward_endings, ignore_keyboard, pass_on, wake_at_child_end};
+use super::forwarding::{forward_signals, ignore_keyboard, pass_on, wake_at_child_end};
 use super::status::EndStatus;
 use super::target::{environment, find_program};
 use crate::failure::{Failure, Result};
@@ -55,7 +55,7 @@ pub fn run_counted(program: &OsStr, args: &[OsString]) -> Result<Counted> {
     wake_at_child_end(&shm);
     let root = start(&boot, &shown, false, &[])?;
     ignore_keyboard();
-    forward_endings();
+    forward_signals();
     loop {
         let seen = shm.header().wake.load(Ordering::Acquire);
         while let Some((pid, status)) = reap() {

@@ -7,6 +7,7 @@ use relive_trace::{Bare, Event, Kind, Outline, Readings, TapeMark, TapeReader};
 use serde::{Deserialize, Serialize};
 
 use super::exact::ExactTape;
+use super::notes::Notes;
 use super::upcoming::Upcoming;
 use crate::course::{Clock, Note};
 use crate::failure::{Failure, Result};
@@ -27,7 +28,7 @@ pub struct TapeIn {
     /// What the next event says of turns, once that has been asked for.
     upcoming: Option<Upcoming>,
     /// Notes of its course up to the next event.
-    pub notes: VecDeque<Note>,
+    pub notes: Notes,
     clock: Clock,
     /// The last moment behind the thread: its tick, and when it was.
     pub behind: (u64, u64),
@@ -162,7 +163,7 @@ impl TapeIn {
             made: 0,
             edges: 0,
             upcoming: None,
-            notes: VecDeque::new(),
+            notes: Notes::default(),
             clock: Clock::default(),
             behind: (0, 0),
             early: None,
@@ -282,7 +283,7 @@ impl TapeIn {
     pub(super) fn skip(&mut self) -> Result<()> {
         self.written = None;
         self.follows.clear();
-        for note in self.notes.drain(..) {
+        for note in self.notes.take() {
             match note {
                 Note::Moment { ticks, end, .. } => {
                     self.behind = (ticks, end);

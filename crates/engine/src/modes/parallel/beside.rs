@@ -8,10 +8,12 @@ use std::sync::atomic::Ordering;
 use relive_dbt::Stop;
 use relive_trace::{Ending, Kind};
 
-use super::followed::{await_noted, check_followed, first_note, notes, publish};
+use super::followed::{
+    all_notes, await_noted, await_noted_of_event, check_followed, notes, publish,
+};
 use super::newborn::{self, HostMain};
 use super::sibling_waits::{Want, has, wait};
-use super::siblings::{NO_MOMENT, Progress, SIBLINGS, Sibling};
+use super::siblings::{NO_MOMENT, SIBLINGS, Sibling};
 use crate::course::Note;
 use crate::failure::{Failure, Result};
 use crate::flow::Flow;
@@ -19,7 +21,7 @@ use crate::modes::replay::events::DueEvent;
 use crate::modes::replay::report::divergence;
 use crate::modes::replay::stepper::process::Stepper;
 use crate::modes::replay::stepper::stops::{Pace, Stops};
-use crate::tape::Tape;
+use crate::tape::{Following, Notes, Tape};
 use crate::task::Task;
 
 /// Ticks before a moment that a thread runs late.
@@ -75,16 +77,7 @@ impl Beside {
     /// Compares the ticks of the operations that the tape names with those that the thread has made and is yet to make.
     fn check_operations(task: &Task) -> Result<()> {
         let (ticks, ops) = (task.ctx.ticks(), task.ctx.ops);
-        for note in notes(task) {
-            let Note::Edge {
-                event: false,
-                at,
-                ticks: tick,
-                ..
-            } = note
-            else {
-                continue;
-            };
+        for (tick, Following { at, .. }) in notes(task).into_iter().flat_map(Notes::operations) {
             if at <= ops && tick > ticks || at > ops && tick < ticks {
                 let recorded = format!("operation {at} behind tick {tick}");
                 let actual = format!("{ops} operations at tick {ticks}");
@@ -99,7 +92,7 @@ impl Beside {
 
     /// Passes the notes that lie behind the thread.
     fn pass_notes(&self, task: &mut Task) -> Result<()> {
-        while let Some(note) = first_note(task) {
+        while let Some(&note) = notes(task).and_then(Notes::front) {
             match note {
                 Note::Moment {
                     event: false,
@@ -124,17 +117,25 @@ impl Beside {
                         return Err(divergence(task, &recorded, actual));
                     }
                 }
+                // The order of accesses without operations is no matter of a parallel replay.
+                Note::Mark {
+                    event: false,
+                    ticks,
+                    ..
+                }
+                | Note::Behind {
+                    event: false,
+                    ticks,
+                    ..
+                } if ticks <= task.ctx.ticks() => {}
                 _ => break,
             }
             if let Tape::In(tape) = &mut task.tape {
                 tape.notes.pop_front();
             }
         }
-        let upcoming = notes(task).find_map(|note| match note {
-            Note::Moment { end, .. } => Some(end),
-            _ => None,
-        });
-        let upcoming = upcoming.unwrap_or(NO_MOMENT);
+        let upcoming = notes(task).and_then(Notes::next_moment);
+        let upcoming = upcoming.map_or(NO_MOMENT, |(.., end)| end);
         self.me.upcoming.store(upcoming, Ordering::Release);
         Ok(())
     }
@@ -144,21 +145,15 @@ impl Beside {
     fn next_edge(&mut self, task: &Task) -> Option<(u64, u64, Want)> {
         let behind = task.ctx.ops.max(self.waited);
         let mut waited = self.waited;
-        let found = notes(task).find_map(|note| match note {
-            Note::Edge {
-                event: false,
-                at,
-                ticks,
-                thread,
-                op,
-            } if at > behind => {
-                if has(task.slot, Want::Operation(thread, op)) {
-                    waited = at;
-                    return None;
-                }
-                Some((at, ticks, Want::Early(thread, op)))
+        let mut ahead = notes(task)
+            .into_iter()
+            .flat_map(|notes| notes.operations_behind(behind));
+        let found = ahead.find_map(|(ticks, Following { at, thread, op })| {
+            if has(task.slot, Want::Operation(thread, op)) {
+                waited = at;
+                return None;
             }
-            _ => None,
+            Some((at, ticks, Want::Early(thread, op)))
         });
         // Of several edges of one operation the last may be the one that it has to wait for.
         self.waited = match found {
@@ -196,26 +191,25 @@ impl Beside {
     /// in the recording: plain loads there see what they saw.
     fn toward_moment(&mut self, task: &mut Task) -> Result<Option<u64>> {
         let ticks = task.ctx.ticks();
-        let moment = notes(task).find_map(|note| match note {
-            Note::Moment { ticks, begin, .. } => Some((ticks, begin)),
-            _ => None,
-        });
-        let Some((tick, begin)) = moment.filter(|&(_, begin)| begin != self.late) else {
-            return Ok(moment.map(|(tick, _)| tick.saturating_sub(ticks).max(1)));
+        let Some((tick, begin, _)) = notes(task).and_then(Notes::next_moment) else {
+            return Ok(None);
         };
-        if tick > ticks + LATE {
-            return Ok(Some(tick - LATE - ticks));
+        if begin != self.late {
+            if tick > ticks + LATE {
+                return Ok(Some(tick - LATE - ticks));
+            }
+            wait(task, Want::Late(begin))?;
+            self.late = begin;
         }
-        wait(task, Want::Late(begin))?;
-        self.late = begin;
-        Ok(Some(tick.saturating_sub(ticks).max(1)))
+        // Behind its tick lies only the event whose moment it is.
+        Ok(tick.checked_sub(ticks).filter(|&left| left != 0))
     }
 
     /// How far a thread goes that has no event left.
     fn at_end(&self, task: &Task) -> Pace<AtRest> {
         let ticks = task.ctx.ticks();
         let mut at_call = false;
-        for note in notes(task) {
+        for note in all_notes(task) {
             match note {
                 Note::Moment { event: true, .. } => at_call = true,
                 Note::Moment { ticks: tick, .. } if tick > ticks => {
@@ -274,7 +268,7 @@ impl Stops for Beside {
         publish(task, task.ctx.ops);
         Self::check_operations(task)?;
         let next = task.ctx.ops + 1;
-        await_noted(task, next, false)?;
+        await_noted(task, next)?;
         self.waited = next;
         Ok(true)
     }
@@ -293,7 +287,7 @@ impl Stops for Beside {
             Some(Kind::Syscall(call)) if call.stream != 0 => output = call.order,
             _ => {}
         }
-        for note in notes(task).collect::<Vec<_>>() {
+        for note in all_notes(task).collect::<Vec<_>>() {
             match note {
                 Note::Moment { begin, end, .. } => {
                     self.me.upcoming.store(end, Ordering::Release);
@@ -316,7 +310,7 @@ impl Stops for Beside {
             }
         }
         if let DueEvent::Position(_) = due {
-            await_noted(task, task.ctx.ops + 1, true)?;
+            await_noted_of_event(task, task.ctx.ops + 1)?;
         }
         match kind {
             Next::Ends => wait(task, Want::Ends)?,
@@ -360,7 +354,5 @@ enum Next {
 }
 
 fn has_others(task: &Task) -> bool {
-    let all = SIBLINGS.all();
-    let mut others = all.iter().filter(|s| s.thread != task.slot);
-    others.any(|s| s.standing() != Progress::Over)
+    !SIBLINGS.all_alive(|s| s.thread == task.slot)
 }

@@ -8,21 +8,22 @@ use super::siblings::SIBLINGS;
 use crate::course::Note;
 use crate::failure::Result;
 use crate::modes::replay::report::divergence;
-use crate::tape::{Following, Tape};
+use crate::tape::{Following, Notes, Tape};
 use crate::task::Task;
 
 /// The notes before the next event of the task.
-pub fn notes(task: &Task) -> impl Iterator<Item = Note> {
-    let notes = match &task.tape {
-        Tape::In(tape) => Some(tape.notes.iter().copied()),
+pub fn notes(task: &Task) -> Option<&Notes> {
+    match &task.tape {
+        Tape::In(tape) => Some(&tape.notes),
         _ => None,
-    };
-    notes.into_iter().flatten()
+    }
 }
 
-/// The first of them.
-pub fn first_note(task: &Task) -> Option<Note> {
-    notes(task).next()
+/// All of them.
+pub fn all_notes(task: &Task) -> impl Iterator<Item = Note> {
+    notes(task)
+        .into_iter()
+        .flat_map(|notes| notes.iter().copied())
 }
 
 /// The task has made so many operations, and their effects are there.
@@ -30,21 +31,35 @@ pub fn publish(task: &Task, ops: u64) {
     task.ctx.done.store(ops, Ordering::Release);
 }
 
-/// Waits for the operations that the task's operation `at` follows, by the notes before its next event; `event`:
-/// it is a part of that event.
+/// Waits for the operations that the task's operation `at`, of an instruction, follows, by the notes before its next event.
 ///
 /// # Errors
 /// As [`wait`].
-pub fn await_noted(task: &mut Task, at: u64, event: bool) -> Result<()> {
-    let before: Vec<Want> = notes(task)
+pub fn await_noted(task: &mut Task, at: u64) -> Result<()> {
+    let before: Vec<Want> = notes(task).map_or_else(Vec::new, |notes| {
+        let operations = notes.operations_behind(at - 1);
+        let its_own = operations.take_while(|(_, following)| following.at == at);
+        its_own
+            .map(|(_, following)| Want::Operation(following.thread, following.op))
+            .collect()
+    });
+    before.into_iter().try_for_each(|want| wait(task, want))
+}
+
+/// The same for its operation `at`, a part of that event.
+///
+/// # Errors
+/// As [`wait`].
+pub fn await_noted_of_event(task: &mut Task, at: u64) -> Result<()> {
+    let before: Vec<Want> = all_notes(task)
         .filter_map(|note| match note {
             Note::Edge {
-                event: e,
+                event: true,
                 at: a,
                 thread,
                 op,
                 ..
-            } if (e, a) == (event, at) => Some(Want::Operation(thread, op)),
+            } if a == at => Some(Want::Operation(thread, op)),
             _ => None,
         })
         .collect();

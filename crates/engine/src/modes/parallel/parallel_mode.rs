@@ -190,7 +190,7 @@ impl Signals for Parallel {
     fn raised(&self, task: &mut Task, info: &SigInfo) -> Result<bool> {
         // The action that it finds is an operation of the present instruction.
         let next = task.ctx.ops + 1;
-        await_noted(task, next, false)?;
+        await_noted(task, next)?;
         Replay.raised(task, info)
     }
 

@@ -87,7 +87,7 @@ fn has_passed(me: u32, begin: u64) -> bool {
 }
 
 fn others(me: u32, test: impl Fn(&Sibling) -> bool) -> bool {
-    SIBLINGS.with(|all| all.values().all(|s| s.thread == me || test(s)))
+    SIBLINGS.all_alive(|s| s.thread == me || test(s))
 }
 
 /// Waits until it has. The caller holds no lock.
@@ -159,15 +159,19 @@ enum Stuck {
 }
 
 fn stuck() -> Stuck {
-    // Wants stay true once they are, and a thread that waits for what it has takes itself off the list: so what is
-    // seen under the lock is so.
+    // Nobody begins to wait or ceases to under the lock. Those that do not wait come first: one that goes on may bring about what
+    // another one waits for, and have ended when it is looked at.
     let waits = waits();
-    let can_go = |s: &Sibling| match s.standing() {
-        Progress::Runs => waits.get(&s.thread).is_none_or(|&want| has(s.thread, want)),
+    let goes_on = |s: &Sibling| match s.standing() {
+        Progress::Runs => !waits.contains_key(&s.thread),
         Progress::Rests => s.is_wanted(),
         Progress::Stays | Progress::Over => false,
     };
-    if SIBLINGS.all().iter().any(|s| can_go(s)) {
+    if !SIBLINGS.all_alive(|s| !goes_on(s)) {
+        return Stuck::No;
+    }
+    // Nobody does: nothing changes any more but that those that have what they want take themselves off the list.
+    if waits.iter().any(|(&thread, &want)| has(thread, want)) {
         return Stuck::No;
     }
     // The weaker hints go first, and of moments the first.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::task::Task;
 
@@ -121,17 +121,21 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().expect("no thread panics: panics abort")
 }
 
-/// The threads of the process.
+/// The threads of the process. There may have been many more than there are.
 pub struct Siblings {
-    all: RwLock<BTreeMap<u32, Arc<Sibling>>>,
+    /// All that there have been.
+    all: Threads,
+    /// Those that have not ended.
+    alive: Threads,
     /// One of them ends the process.
     ended: AtomicBool,
 }
 
-/// All threads that there have been. Process-wide: they are the threads of this process, and what waits for
+/// The threads. Process-wide: they are the threads of this process, and what waits for
 /// them has no more than a task at hand.
 pub static SIBLINGS: Siblings = Siblings {
     all: RwLock::new(BTreeMap::new()),
+    alive: RwLock::new(BTreeMap::new()),
     ended: AtomicBool::new(false),
 };
 
@@ -139,9 +143,18 @@ impl Siblings {
     /// A thread is about to be made.
     pub fn add(&self, thread: u32) -> Arc<Sibling> {
         let sibling = Arc::new(Sibling::new(thread));
-        let mut all = self.all.write().expect("no thread panics: panics abort");
-        all.insert(thread, Arc::clone(&sibling));
+        for threads in [&self.all, &self.alive] {
+            write(threads).insert(thread, Arc::clone(&sibling));
+        }
         sibling
+    }
+
+    /// A thread has ended. Whether it was the last one.
+    pub fn over(&self, thread: &Sibling) -> bool {
+        thread.stands(Progress::Over);
+        let mut alive = write(&self.alive);
+        alive.remove(&thread.thread);
+        alive.is_empty()
     }
 
     /// A thread is about to end the process. Whether it is the first: the others leave that to it.
@@ -151,16 +164,21 @@ impl Siblings {
 
     /// The thread with an index, if it has been made.
     pub fn get(&self, thread: u32) -> Option<Arc<Sibling>> {
-        self.with(|all| all.get(&thread).map(Arc::clone))
+        read(&self.all).get(&thread).map(Arc::clone)
     }
 
-    /// All of them.
-    pub fn all(&self) -> Vec<Arc<Sibling>> {
-        self.with(|all| all.values().map(Arc::clone).collect())
+    /// Whether `test` holds for all that have not ended; it must not ask for them itself.
+    pub fn all_alive(&self, mut test: impl FnMut(&Sibling) -> bool) -> bool {
+        read(&self.alive).values().all(|thread| test(thread))
     }
+}
 
-    /// Runs `f` with all of them; it must not ask for them itself.
-    pub fn with<R>(&self, f: impl FnOnce(&BTreeMap<u32, Arc<Sibling>>) -> R) -> R {
-        f(&self.all.read().expect("no thread panics: panics abort"))
-    }
+type Threads = RwLock<BTreeMap<u32, Arc<Sibling>>>;
+
+fn read(threads: &Threads) -> RwLockReadGuard<'_, BTreeMap<u32, Arc<Sibling>>> {
+    threads.read().expect("no thread panics: panics abort")
+}
+
+fn write(threads: &Threads) -> RwLockWriteGuard<'_, BTreeMap<u32, Arc<Sibling>>> {
+    threads.write().expect("no thread panics: panics abort")
 }

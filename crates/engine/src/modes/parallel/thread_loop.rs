@@ -151,8 +151,7 @@ fn look(stepper: &mut Stepper) -> Result<()> {
 
 /// Whether no thread has anything left to do, and not all have ended.
 fn is_cut_off() -> bool {
-    let all = SIBLINGS.all();
-    all.iter().all(|s| match s.standing() {
+    SIBLINGS.all_alive(|s| match s.standing() {
         Progress::Rests => !s.is_wanted(),
         Progress::Stays | Progress::Over => true,
         Progress::Runs => false,
@@ -161,9 +160,7 @@ fn is_cut_off() -> bool {
 
 /// The thread has ended; the process does with its last one.
 fn over(stepper: &mut Stepper, beside: &Beside, code: i32) -> Result<()> {
-    beside.me.stands(Progress::Over);
-    let all = SIBLINGS.all();
-    if all.iter().all(|s| s.standing() == Progress::Over) {
+    if SIBLINGS.over(&beside.me) {
         end(stepper, Ended::Code(code));
     }
     Ok(())

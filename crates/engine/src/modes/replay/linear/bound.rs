@@ -88,7 +88,9 @@ pub fn bound(task: &mut Task, around: Surroundings<'_>) -> Result<Bound> {
                     let late = around.long.and_then(|near| late_from(tape, next, near));
                     let late = late.filter(|&from| from > tape.behind.0);
                     let since = match decided(tape, hint).or(late) {
-                        Some(step) if ticks >= step => next_moment(&tape.notes),
+                        Some(step) if ticks >= step => {
+                            tape.notes.next_moment().map(|(_, begin, _)| begin)
+                        }
                         _ => None,
                     };
                     let since = since.unwrap_or(tape.behind.1);
@@ -213,10 +215,11 @@ pub fn bound(task: &mut Task, around: Surroundings<'_>) -> Result<Bound> {
         )));
     }
     if around.is_at_event {
-        pass_marks_of_event(thread, marks, &mut tape.notes, others);
+        tape.notes
+            .edit(|notes| pass_marks_of_event(thread, marks, notes, others));
     }
     let mut event = Bound::event_at(0);
-    for note in &tape.notes {
+    for note in tape.notes.iter() {
         match (*note, &mut event) {
             (Note::Edge { thread, op, .. }, Bound::Event { after, .. }) if !is_made(thread, op) => {
                 *after = Some(thread);
@@ -311,7 +314,7 @@ pub fn leaves_tape(task: &mut Task, ends: bool) -> Result<()> {
     };
     let mut notes = std::mem::take(&mut tape.late);
     if ends && tape.upcoming()?.is_none() {
-        notes.append(&mut tape.notes);
+        notes.append(&mut tape.notes.take());
     }
     for note in notes {
         match note {
@@ -373,14 +376,6 @@ fn pass_marks_of_event(
             false => at += 1,
         }
     }
-}
-
-/// When the thread comes to the first of these notes that has a moment.
-fn next_moment(notes: &VecDeque<Note>) -> Option<u64> {
-    notes.iter().find_map(|note| match note {
-        Note::Moment { begin, .. } => Some(*begin),
-        _ => None,
-    })
 }
 
 #[cfg(test)]

@@ -42,15 +42,8 @@ pub fn late_from(tape: &TapeIn, next: Option<Upcoming>, near: u64) -> Option<u64
     if near == 0 {
         return None;
     }
-    let mut operations = tape.notes.iter().filter_map(|note| match *note {
-        Note::Edge {
-            event: false,
-            ticks,
-            ..
-        } => Some(ticks),
-        _ => None,
-    });
-    let what_comes = operations.next().or(next.map(|next| next.ticks))?;
+    let operation = tape.notes.operations().next().map(|(ticks, _)| ticks);
+    let what_comes = operation.or(next.map(|next| next.ticks))?;
     Some(what_comes.saturating_sub(near))
 }
 

@@ -66,9 +66,11 @@ impl Toward {
             // The event comes by itself: a budget that ends well behind it saves exits, and one
             // that ends at all reveals a thread that has left the recording.
             // Events that follow closely share one, because granting costs more than they do.
+            // Where the host has needed the thread it cannot go on with the last one.
             Pace::Free => {
                 let ahead = left.min(PLENTY as u64 / 4) as i64;
-                if !(ahead + 1..4 * ahead + (1 << 16)).contains(&task.ctx.granted()) {
+                let shared = (ahead + 1..4 * ahead + (1 << 16)).contains(&task.ctx.granted());
+                if !(shared && task.ctx.has_budget()) {
                     task.ctx.grant(2 * ahead + BEHIND as i64);
                 }
             }

@@ -1,5 +1,5 @@
-//! Signals that end programs, as processes get them: which one, from where, and when. One that is sent to a whole group reaches several
-//! processes, which tell each other by this that it was the same. Must never allocate: a signal handler uses it.
+//! Signals that processes send each other, as they get them: which one, from where, and when. One that is sent to a whole group reaches
+//! several processes, which tell each other by this that it was the same. Must never allocate: a signal handler uses it.
 
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
@@ -14,9 +14,38 @@ const SIGNAL_BITS: u32 = 7;
 /// The signals that somebody who does not know the program ends it by.
 pub const ENDINGS: [i32; 2] = [libc::SIGTERM, libc::SIGHUP];
 
+/// The first of the real-time signals that the C library leaves to programs, and the last.
+const REAL_TIME: [i32; 2] = [34, 64];
+
+/// The signals that are meant for a program where another process gets them that stands for it: those whose default action ends a process
+/// (signal(7)), but for those of faults, of limits and of the keyboard.
+pub const FOR_PROGRAMS: [i32; 12] = [
+    libc::SIGTERM,
+    libc::SIGHUP,
+    libc::SIGABRT,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+    libc::SIGPIPE,
+    libc::SIGALRM,
+    libc::SIGSTKFLT,
+    libc::SIGVTALRM,
+    libc::SIGPROF,
+    libc::SIGIO,
+    libc::SIGPWR,
+];
+
+/// All of [`FOR_PROGRAMS`], and those of real time.
+pub fn for_programs() -> impl Iterator<Item = i32> {
+    let [first, last] = REAL_TIME;
+    FOR_PROGRAMS.into_iter().chain(first..=last)
+}
+
+/// One word for each signal number.
+pub type Words = [AtomicU64; 65];
+
 /// A signal that a process got.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct EndingSignal {
+pub struct SentSignal {
     /// Its number.
     pub signal: i32,
     /// The process that sent it; 0: the kernel.
@@ -25,17 +54,20 @@ pub struct EndingSignal {
     pub when: u64,
 }
 
-impl EndingSignal {
+impl SentSignal {
     /// The one with this siginfo, now.
     #[must_use]
     pub fn now(info: &[u8; 128]) -> Self {
-        let word =
-            |at: usize| i32::from_ne_bytes([info[at], info[at + 1], info[at + 2], info[at + 3]]);
+        // SAFETY: any bytes are a siginfo_t; the sender lies behind the padding of the union that it is in.
+        let (info, sender) = unsafe {
+            let info = info.as_ptr().cast::<libc::siginfo_t>().read_unaligned();
+            (info, info.si_pid())
+        };
         // By kill(2), tgkill(2) or sigqueue(3).
-        let is_sent = word(8) <= 0;
+        let is_sent = info.si_code <= 0;
         Self {
-            signal: word(0),
-            sender: if is_sent { word(12) as u32 } else { 0 },
+            signal: info.si_signo,
+            sender: if is_sent { sender as u32 } else { 0 },
             when: now(),
         }
     }
@@ -88,28 +120,26 @@ fn now() -> u64 {
     time[0] * 1000 + time[1] / 1_000_000
 }
 
-/// Where the process notes the last one. Process-wide: so are signals.
-static NOTED: AtomicPtr<AtomicU64> = AtomicPtr::new(std::ptr::null_mut());
+/// Where the process notes the last one of each number. Process-wide: so are signals.
+static NOTED: AtomicPtr<Words> = AtomicPtr::new(std::ptr::null_mut());
 /// That process: its forked children are others. Process-wide: as that.
 static OWNER: AtomicU32 = AtomicU32::new(0);
 
-/// From here on this process notes in `word` the last one that it has got.
-pub fn note_in(word: &'static AtomicU64) {
+/// From here on this process notes in `words` the last one of each number that it has got.
+pub fn note_in(words: &'static Words) {
     OWNER.store(std::process::id(), Ordering::Relaxed);
-    NOTED.store(std::ptr::from_ref(word).cast_mut(), Ordering::Release);
+    NOTED.store(std::ptr::from_ref(words).cast_mut(), Ordering::Release);
 }
 
 /// The process has got a signal.
 pub(crate) fn note(sig: i32, info: &[u8; 128]) {
-    if !ENDINGS.contains(&sig) {
-        return;
-    }
     // SAFETY: null, or from a reference that is there for good.
-    let Some(word) = (unsafe { NOTED.load(Ordering::Acquire).as_ref() }) else {
+    let words = unsafe { NOTED.load(Ordering::Acquire).as_ref() };
+    let Some(word) = words.and_then(|words| words.get(sig as usize)) else {
         return;
     };
     if OWNER.load(Ordering::Relaxed) == std::process::id() {
-        word.store(EndingSignal::now(info).pack(), Ordering::Release);
+        word.store(SentSignal::now(info).pack(), Ordering::Release);
     }
 }
 
@@ -117,8 +147,8 @@ pub(crate) fn note(sig: i32, info: &[u8; 128]) {
 mod tests {
     use super::*;
 
-    fn got(signal: i32, sender: u32, when: u64) -> EndingSignal {
-        EndingSignal {
+    fn got(signal: i32, sender: u32, when: u64) -> SentSignal {
+        SentSignal {
             signal,
             sender,
             when,
@@ -132,9 +162,9 @@ mod tests {
             got(1, (1 << 22) - 1, 1 << 34),
             got(15, 4711, 123_456_789),
         ] {
-            assert_eq!(EndingSignal::unpack(one.pack()), Some(one));
+            assert_eq!(SentSignal::unpack(one.pack()), Some(one));
         }
-        assert_eq!(EndingSignal::unpack(0), None);
+        assert_eq!(SentSignal::unpack(0), None);
     }
 
     #[test]
@@ -147,14 +177,23 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_is_no_sender() {
+    fn a_process_is_a_sender_and_the_kernel_is_none() {
+        let signal = libc::SIGUSR2;
         let mut info = [0; 128];
-        info[0] = 1;
-        info[8] = 0x80;
-        info[12] = 9;
-        assert_eq!(EndingSignal::now(&info).sender, 0);
-        info[8] = 0;
-        assert_eq!(EndingSignal::now(&info).sender, 9);
-        assert!(EndingSignal::now(&info).age() < 1000);
+        // SAFETY: the signal is blocked in this thread, which alone gets it, before it comes.
+        unsafe {
+            let mut set = std::mem::zeroed();
+            libc::sigemptyset(&raw mut set);
+            libc::sigaddset(&raw mut set, signal);
+            libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
+            libc::pthread_kill(libc::pthread_self(), signal);
+            let args = [&raw const set as u64, info.as_mut_ptr() as u64, 0, 8, 0, 0];
+            sys::syscall(libc::SYS_rt_sigtimedwait as u64, args);
+        }
+        let got = SentSignal::now(&info);
+        assert_eq!((got.signal, got.sender), (signal, std::process::id()));
+        assert!(got.age() < 1000);
+        info[8..12].copy_from_slice(&0x80i32.to_ne_bytes());
+        assert_eq!(SentSignal::now(&info).sender, 0);
     }
 }
