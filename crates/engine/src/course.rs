@@ -126,6 +126,17 @@ impl Note {
     }
 }
 
+/// An operation of a thread, and the one of another thread that comes before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Following {
+    /// The number of the thread's operation.
+    pub at: u64,
+    /// The other thread.
+    pub thread: u32,
+    /// The number of its operation.
+    pub op: u64,
+}
+
 /// Reads notes off a tape.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Clock {

@@ -1,15 +1,15 @@
 //! One thread's tape, as its task sees it: written while recording, read in replay.
 
+mod course_notes;
 mod exact;
-mod notes;
 mod out;
 mod read;
 mod upcoming;
 
+pub use course_notes::CourseNotes;
 pub use exact::ExactTape;
-pub use notes::Notes;
 pub use out::{SYNCHRONOUS, TapeOut};
-pub use read::{Following, OrderState, TapeIn, TapeState};
+pub use read::{OrderState, TapeIn, TapeState};
 pub use upcoming::Upcoming;
 
 use relive_host::Context;

@@ -6,10 +6,10 @@ use std::sync::atomic::Ordering::Relaxed;
 use relive_trace::{Bare, Event, Kind, Outline, Readings, TapeMark, TapeReader};
 use serde::{Deserialize, Serialize};
 
+use super::course_notes::CourseNotes;
 use super::exact::ExactTape;
-use super::notes::Notes;
 use super::upcoming::Upcoming;
-use crate::course::{Clock, Note};
+use crate::course::{Clock, Following, Note};
 use crate::failure::{Failure, Result};
 use crate::readings::{Batch, BatchState};
 use crate::shm::Logged;
@@ -27,8 +27,8 @@ pub struct TapeIn {
     edges: u32,
     /// What the next event says of turns, once that has been asked for.
     upcoming: Option<Upcoming>,
-    /// Notes of its course up to the next event.
-    pub notes: Notes,
+    /// CourseNotes of its course up to the next event.
+    pub notes: CourseNotes,
     clock: Clock,
     /// The last moment behind the thread: its tick, and when it was.
     pub behind: (u64, u64),
@@ -44,17 +44,6 @@ pub struct TapeIn {
     pub late: VecDeque<Note>,
     /// The exact tape that is written meanwhile.
     pub exact: Option<ExactTape>,
-}
-
-/// An operation of an event, and the one of another thread that comes before it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Following {
-    /// The number of the thread's operation.
-    pub at: u64,
-    /// The other thread.
-    pub thread: u32,
-    /// The number of its operation.
-    pub op: u64,
 }
 
 /// Where a thread stands on its tape, as plain data.
@@ -163,7 +152,7 @@ impl TapeIn {
             made: 0,
             edges: 0,
             upcoming: None,
-            notes: Notes::default(),
+            notes: CourseNotes::default(),
             clock: Clock::default(),
             behind: (0, 0),
             early: None,

@@ -14,14 +14,14 @@ use super::followed::{
 use super::newborn::{self, HostMain};
 use super::sibling_waits::{Want, has, wait};
 use super::siblings::{NO_MOMENT, SIBLINGS, Sibling};
-use crate::course::Note;
+use crate::course::{Following, Note};
 use crate::failure::{Failure, Result};
 use crate::flow::Flow;
 use crate::modes::replay::events::DueEvent;
 use crate::modes::replay::report::divergence;
 use crate::modes::replay::stepper::process::Stepper;
 use crate::modes::replay::stepper::stops::{Pace, Stops};
-use crate::tape::{Following, Notes, Tape};
+use crate::tape::{CourseNotes, Tape};
 use crate::task::Task;
 
 /// Ticks before a moment that a thread runs late.
@@ -77,7 +77,9 @@ impl Beside {
     /// Compares the ticks of the operations that the tape names with those that the thread has made and is yet to make.
     fn check_operations(task: &Task) -> Result<()> {
         let (ticks, ops) = (task.ctx.ticks(), task.ctx.ops);
-        for (tick, Following { at, .. }) in notes(task).into_iter().flat_map(Notes::operations) {
+        for (tick, Following { at, .. }) in
+            notes(task).into_iter().flat_map(CourseNotes::operations)
+        {
             if at <= ops && tick > ticks || at > ops && tick < ticks {
                 let recorded = format!("operation {at} behind tick {tick}");
                 let actual = format!("{ops} operations at tick {ticks}");
@@ -92,7 +94,7 @@ impl Beside {
 
     /// Passes the notes that lie behind the thread.
     fn pass_notes(&self, task: &mut Task) -> Result<()> {
-        while let Some(&note) = notes(task).and_then(Notes::front) {
+        while let Some(&note) = notes(task).and_then(CourseNotes::front) {
             match note {
                 Note::Moment {
                     event: false,
@@ -134,7 +136,7 @@ impl Beside {
                 tape.notes.pop_front();
             }
         }
-        let upcoming = notes(task).and_then(Notes::next_moment);
+        let upcoming = notes(task).and_then(CourseNotes::next_moment);
         let upcoming = upcoming.map_or(NO_MOMENT, |(.., end)| end);
         self.me.upcoming.store(upcoming, Ordering::Release);
         Ok(())
@@ -191,7 +193,7 @@ impl Beside {
     /// in the recording: plain loads there see what they saw.
     fn toward_moment(&mut self, task: &mut Task) -> Result<Option<u64>> {
         let ticks = task.ctx.ticks();
-        let Some((tick, begin, _)) = notes(task).and_then(Notes::next_moment) else {
+        let Some((tick, begin, _)) = notes(task).and_then(CourseNotes::next_moment) else {
             return Ok(None);
         };
         if begin != self.late {

@@ -5,14 +5,14 @@ use std::sync::atomic::Ordering;
 
 use super::sibling_waits::{Want, has, wait};
 use super::siblings::SIBLINGS;
-use crate::course::Note;
+use crate::course::{Following, Note};
 use crate::failure::Result;
 use crate::modes::replay::report::divergence;
-use crate::tape::{Following, Notes, Tape};
+use crate::tape::{CourseNotes, Tape};
 use crate::task::Task;
 
 /// The notes before the next event of the task.
-pub fn notes(task: &Task) -> Option<&Notes> {
+pub fn notes(task: &Task) -> Option<&CourseNotes> {
     match &task.tape {
         Tape::In(tape) => Some(&tape.notes),
         _ => None,

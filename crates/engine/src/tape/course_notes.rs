@@ -3,14 +3,13 @@
 
 use std::collections::VecDeque;
 
-use super::Following;
-use crate::course::Note;
+use crate::course::{Following, Note};
 
-/// Notes in the order of the tape.
+/// CourseNotes in the order of the tape.
 #[derive(Debug, Default)]
-pub struct Notes {
+pub struct CourseNotes {
     queue: VecDeque<Note>,
-    /// Notes that have been taken off the front.
+    /// CourseNotes that have been taken off the front.
     passed: u64,
     /// The numbers of the moments among those that are left.
     moments: VecDeque<u64>,
@@ -18,7 +17,7 @@ pub struct Notes {
     operations: VecDeque<u64>,
 }
 
-impl Notes {
+impl CourseNotes {
     /// Adds one at the end.
     pub fn push_back(&mut self, note: Note) {
         let number = self.passed + self.queue.len() as u64;
@@ -152,7 +151,7 @@ mod tests {
             removed in 0usize..60,
             behind in 0u64..60,
         ) {
-            let mut notes = Notes::default();
+            let mut notes = CourseNotes::default();
             for (i, kind) in (0..).zip(&kinds) {
                 notes.push_back(match kind {
                     0 => moment(i),
