@@ -38,6 +38,8 @@ define relive goto
     if $argc == 4
       monitor goto $arg0 $arg1 $arg2 $arg3
     end
+    # On the way gdb would have heard of libraries that are loaded there.
+    sharedlibrary
     # gdb looks at everything anew when the program stops. Forwards, it would first step over a
     # breakpoint where it was.
     monitor announce
@@ -103,6 +105,7 @@ define relive restart
     echo relive restart NUMBER\n
   else
     monitor restart $arg0
+    sharedlibrary
     monitor announce
     reverse-stepi
   end

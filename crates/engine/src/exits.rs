@@ -78,26 +78,20 @@ pub fn handle(task: &mut Task, stop: Stop) -> Result<Flow> {
             }
             Ok(flow)
         }
-        Stop::Fault { pc } => fault(task, pc),
-        Stop::Trap { pc, next, kind } => trap(task, pc, next, kind),
         Stop::NoCode { pc, addr } if pc == addr && vsyscall(addr).is_some() => {
             legacy_call(task, vsyscall(addr).unwrap_or(0))
         }
-        Stop::NoCode { addr, .. } => {
-            let code = if task.machine().memory().space.at(addr.0).is_some() {
-                SEGV_ACCERR
-            } else {
-                SEGV_MAPERR
-            };
-            // Error code: instruction fetch from user mode.
-            deliver::fault(
-                task,
-                &fault_info(libc::SIGSEGV, code, addr.0),
-                (TRAP_PF, 0x14),
-            )
-        }
-        Stop::BadTarget { .. } => {
-            deliver::fault(task, &fault_info(libc::SIGSEGV, SI_KERNEL, 0), (TRAP_GP, 0))
+        Stop::Fault { .. } | Stop::Trap { .. } | Stop::NoCode { .. } | Stop::BadTarget { .. } => {
+            // Here, while it stands in front of the instruction.
+            if matches!(stop, Stop::Trap { .. }) && deliver::makes_again(task)? {
+                return Ok(Flow::Continue);
+            }
+            let exception = Exception::of(task, &stop)
+                .ok_or_else(|| Failure::internal("an exception without a signal"))?;
+            if let Some(next) = exception.next {
+                task.ctx.rip = next.0;
+            }
+            deliver::fault(task, &exception.info, exception.trap)
         }
         Stop::CacheFull { .. } => {
             let _quiet = task.quiesce(false)?;
@@ -161,7 +155,65 @@ fn legacy_call(task: &mut Task, nr: u64) -> Result<Flow> {
     Ok(flow)
 }
 
-fn fault(task: &mut Task, pc: GuestAddr) -> Result<Flow> {
+/// An exception of the processor, as the guest sees it.
+pub struct Exception {
+    /// The signal's `siginfo_t`.
+    pub info: SigInfo,
+    /// Number and error code.
+    trap: (u64, u64),
+    /// Where the thread stands then, if not in front of the instruction.
+    next: Option<GuestAddr>,
+}
+
+impl Exception {
+    /// That of a stop, if it is for one. The task stands in front of the instruction.
+    pub fn of(task: &Task, stop: &Stop) -> Option<Self> {
+        let before = |info, trap| Self {
+            info,
+            trap,
+            next: None,
+        };
+        let general = || fault_info(libc::SIGSEGV, SI_KERNEL, 0);
+        Some(match *stop {
+            Stop::Fault { pc } => fault(task, pc),
+            Stop::Trap { pc, next, kind } => match kind {
+                TrapKind::Int3 => Self {
+                    next: Some(next),
+                    ..before(fault_info(libc::SIGTRAP, SI_KERNEL, 0), (TRAP_BP, 0))
+                },
+                TrapKind::Int1 => Self {
+                    next: Some(next),
+                    ..before(fault_info(libc::SIGTRAP, 1, next.0), (TRAP_DB, 0))
+                },
+                TrapKind::Step => {
+                    let info = fault_info(libc::SIGTRAP, TRAP_TRACE, next.0);
+                    before(info, (TRAP_DB, 0))
+                }
+                TrapKind::Overflow => Self {
+                    next: Some(next),
+                    ..before(general(), (TRAP_OF, 0))
+                },
+                TrapKind::Gate => before(general(), (TRAP_GP, 0x80 << 3 | 2)),
+                TrapKind::Undefined => {
+                    let info = fault_info(libc::SIGILL, ILL_ILLOPN, pc.0);
+                    before(info, (TRAP_UD, 0))
+                }
+            },
+            Stop::NoCode { addr, .. } => {
+                let code = match task.machine().memory().space.at(addr.0) {
+                    Some(_) => SEGV_ACCERR,
+                    None => SEGV_MAPERR,
+                };
+                // Error code: instruction fetch from user mode.
+                before(fault_info(libc::SIGSEGV, code, addr.0), (TRAP_PF, 0x14))
+            }
+            Stop::BadTarget { .. } => before(general(), (TRAP_GP, 0)),
+            _ => return None,
+        })
+    }
+}
+
+fn fault(task: &Task, pc: GuestAddr) -> Exception {
     let mut info = task.ctx.fault.siginfo;
     let sig = signo(&info);
     if matches!(sig, libc::SIGILL | libc::SIGFPE | libc::SIGTRAP) {
@@ -171,7 +223,11 @@ fn fault(task: &mut Task, pc: GuestAddr) -> Result<Flow> {
     if sig == libc::SIGSEGV && trap.0 == TRAP_PF {
         settle_page_fault(task, &mut info, &mut trap.1);
     }
-    deliver::fault(task, &info, trap)
+    Exception {
+        info,
+        trap,
+        next: None,
+    }
 }
 
 /// Corrects the code and error code of a guest's page fault by the guest's map. To the kernel the whole
@@ -193,42 +249,5 @@ fn settle_page_fault(task: &Task, info: &mut SigInfo, err: &mut u64) {
         None => info[8..12].copy_from_slice(&SEGV_MAPERR.to_le_bytes()),
         Some(region) if region.prot != 0 => *err |= PRESENT,
         Some(_) => {}
-    }
-}
-
-fn trap(task: &mut Task, pc: GuestAddr, next: GuestAddr, kind: TrapKind) -> Result<Flow> {
-    // Here, while it stands in front of the instruction.
-    if deliver::makes_again(task)? {
-        return Ok(Flow::Continue);
-    }
-    match kind {
-        TrapKind::Int3 | TrapKind::Int1 => {
-            task.ctx.rip = next.0;
-            let (code, trap, addr) = if kind == TrapKind::Int3 {
-                (SI_KERNEL, TRAP_BP, 0)
-            } else {
-                (1, TRAP_DB, next.0)
-            };
-            deliver::fault(task, &fault_info(libc::SIGTRAP, code, addr), (trap, 0))
-        }
-        TrapKind::Step => deliver::fault(
-            task,
-            &fault_info(libc::SIGTRAP, TRAP_TRACE, next.0),
-            (TRAP_DB, 0),
-        ),
-        TrapKind::Overflow => {
-            task.ctx.rip = next.0;
-            let info = fault_info(libc::SIGSEGV, SI_KERNEL, 0);
-            deliver::fault(task, &info, (TRAP_OF, 0))
-        }
-        TrapKind::Gate => {
-            let info = fault_info(libc::SIGSEGV, SI_KERNEL, 0);
-            deliver::fault(task, &info, (TRAP_GP, 0x80 << 3 | 2))
-        }
-        TrapKind::Undefined => deliver::fault(
-            task,
-            &fault_info(libc::SIGILL, ILL_ILLOPN, pc.0),
-            (TRAP_UD, 0),
-        ),
     }
 }

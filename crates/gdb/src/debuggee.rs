@@ -61,6 +61,9 @@ pub struct Debuggee {
     pub(crate) owed: Option<Reason>,
     /// The client that may interrupt long operations, while there is one.
     pub(crate) interrupt: Option<Rc<Interrupt>>,
+    /// The process, by its index in the recording, and its id. A child of vfork(2) runs in its memory, and is a thread of it to the client.
+    process: u32,
+    pub(crate) pid: u32,
     /// The child that the last stop reported.
     pub(crate) forked: Option<u32>,
     /// Children that the client holds as processes of their own: they are not reported again.
@@ -139,6 +142,8 @@ impl Debuggee {
             told: None,
             owed: None,
             interrupt: None,
+            process: follow.chain.last().copied().unwrap_or(0),
+            pid: 0,
             forked: None,
             known: Vec::new(),
             number: 0,
@@ -180,7 +185,12 @@ impl Debuggee {
     pub(crate) fn look(&mut self) -> Result<(), Failure> {
         self.cache = None;
         self.threads = self.timeline.guest().threads()?;
-        let slot = self.timeline.status().slot;
+        let ReplayStatus {
+            slot, process, pid, ..
+        } = self.timeline.status();
+        if process == self.process || self.pid == 0 {
+            self.pid = pid;
+        }
         self.threads.sort_by_key(|t| (t.slot != slot, t.slot));
         let program = self.timeline.original().program()?;
         if program != self.program {

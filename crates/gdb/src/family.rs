@@ -97,7 +97,7 @@ impl Family {
 
     /// The choice of a thread that the library must hear before a member's next packet.
     pub fn take_unheard(&mut self, member: usize) -> Option<Vec<u8>> {
-        let pid = self.members[member].debuggee.status().pid;
+        let pid = self.members[member].debuggee.pid;
         let unheard = self.unheard.take_if(|(other, _)| *other == pid);
         unheard.map(|(_, body)| body)
     }
@@ -109,7 +109,7 @@ impl Family {
     }
 
     fn member(&self, pid: u32) -> Option<usize> {
-        let same = |m: &Member| m.held && m.debuggee.status().pid == pid;
+        let same = |m: &Member| m.held && m.debuggee.pid == pid;
         self.members.iter().position(same)
     }
 
@@ -315,7 +315,7 @@ impl Family {
         let each: Vec<String> = self
             .held()
             .flat_map(|d| {
-                let pid = d.status().pid;
+                let pid = d.pid;
                 d.threads
                     .iter()
                     .map(move |t| format!("p{pid:x}.{:x}", t.tid))

@@ -24,7 +24,7 @@ impl ProcessInfo for Debuggee {
         &self,
         write_item: &mut dyn FnMut(&ProcessInfoResponse<'_>),
     ) -> Result<(), Failure> {
-        write_item(&ProcessInfoResponse::Pid(tid(self.status().pid)));
+        write_item(&ProcessInfoResponse::Pid(tid(self.pid)));
         write_item(&ProcessInfoResponse::Triple(TRIPLE));
         write_item(&ProcessInfoResponse::Endianness(Endianness::Little));
         write_item(&ProcessInfoResponse::PointerSize(POINTER));

@@ -42,7 +42,7 @@ impl Debuggee {
     fn proc_name(&self, path: &[u8]) -> Option<String> {
         let text = std::str::from_utf8(path).ok()?;
         let (pid, name) = text.strip_prefix("/proc/")?.split_once('/')?;
-        if pid != self.status().pid.to_string() {
+        if pid != self.pid.to_string() {
             return None;
         }
         let Some(of_thread) = name.strip_prefix("task/") else {

@@ -185,11 +185,11 @@ impl ExtendedMode for Debuggee {
         // The client's program and arguments are ignored: the restart is of the recorded run.
         self.restart().map_err(TargetError::Fatal)?;
         self.killed = false;
-        Ok(tid(self.status().pid))
+        Ok(tid(self.pid))
     }
 
     fn attach(&mut self, pid: Pid) -> TargetResult<(), Self> {
-        match pid == tid(self.status().pid) {
+        match pid == tid(self.pid) {
             true => Ok(()),
             false => Err(TargetError::Errno(ESRCH)),
         }
@@ -201,7 +201,7 @@ impl ExtendedMode for Debuggee {
     }
 
     fn kill(&mut self, pid: Option<Pid>) -> TargetResult<ShouldTerminate, Self> {
-        if pid.is_some_and(|pid| pid != tid(self.status().pid)) {
+        if pid.is_some_and(|pid| pid != tid(self.pid)) {
             return Err(TargetError::Errno(ESRCH));
         }
         // An extended client may restart it; if it disconnects instead, that is the end.
@@ -228,6 +228,6 @@ impl ExtendedMode for Debuggee {
 
 impl CurrentActivePid for Debuggee {
     fn current_active_pid(&mut self) -> Result<Pid, Failure> {
-        Ok(tid(self.status().pid))
+        Ok(tid(self.pid))
     }
 }

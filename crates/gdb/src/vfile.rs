@@ -150,7 +150,7 @@ impl HostIoFstat for Debuggee {
 
 impl HostIoReadlink for Debuggee {
     fn readlink(&mut self, filename: &[u8], buf: &mut [u8]) -> HostIoResult<usize, Self> {
-        let own = format!("/proc/{}/exe", self.status().pid);
+        let own = format!("/proc/{}/exe", self.pid);
         match filename == own.as_bytes() {
             true => Ok(portion(&self.program.0, 0, buf.len(), buf)),
             false => Err(HostIoError::Errno(HostIoErrno::ENOENT)),

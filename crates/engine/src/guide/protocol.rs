@@ -165,7 +165,7 @@ pub enum Request {
     },
     /// The past of one thread.
     Past(u32),
-    /// The `siginfo_t` of the signal that is about to be delivered, as the answer's bytes.
+    /// The `siginfo_t` of the signal that is about to be delivered, as the answer's bytes. Of a copy, which cannot go on.
     SigInfo,
     /// The path of the program that runs, as the answer's bytes.
     Program,

@@ -3,7 +3,8 @@
 //! A thread takes its own process's baton first, then this one; so each process waits here
 //! with one thread at most, and holds nothing that another holder could want. A process that
 //! is killed while it holds the baton loses it: its writes to shared memory since its last
-//! event are on no tape, and the next holder must log that memory (`deaths`).
+//! event are on no tape, and the next holder must log that memory (`deaths`). A process that waits and
+//! sees one turn go on asks its holder to end it (`hurried`), which it does behind its next call.
 
 #[cfg(test)]
 mod tests;
@@ -20,8 +21,8 @@ use crate::section::{Section, Shareable};
 const WAITERS: usize = 4096;
 /// In `last`: the process died with the baton.
 const DIED: u64 = u32::MAX as u64;
-/// How long to sleep before the holder is looked at, in milliseconds.
-const PATIENCE: u32 = 50;
+/// How long to sleep before the holder is looked at, in milliseconds: a turn that goes on for so long, while others wait, is to end.
+const PATIENCE: u32 = 10;
 
 /// The baton, in the shared memory of the tree.
 #[repr(C)]
@@ -33,6 +34,10 @@ pub struct Group {
     keepers: [AtomicU32; 2],
     /// The last holder: process plus one, and its turn below; 0 = none yet.
     last: AtomicU64,
+    /// How many turns there have been.
+    turns: AtomicU32,
+    /// The last of them that was to end.
+    hurried: AtomicU32,
     /// Holders that have died. A process that sees it move must log the memory that it shares.
     deaths: AtomicU32,
     waiting: AtomicU32,
@@ -206,6 +211,12 @@ impl Group {
         }
     }
 
+    /// Whether the turn of the holder, which asks, has gone on for long while others wait.
+    #[must_use]
+    pub fn is_hurried(&self) -> bool {
+        self.wanted() && self.hurried.load(Ordering::Relaxed) == self.turns.load(Ordering::Relaxed)
+    }
+
     /// Whether a process waits.
     #[must_use]
     pub fn wanted(&self) -> bool {
@@ -232,6 +243,7 @@ impl Group {
 
     /// Waits in line.
     fn wait(&self, waiter: &GroupWaiter, holder: u32, keepers: Keepers) {
+        let mut seen = self.turns.load(Ordering::Acquire);
         while waiter.go.load(Ordering::Acquire) == 0 {
             sys::futex_wait(&waiter.go, 0, Some(PATIENCE));
             if waiter.go.load(Ordering::Acquire) != 0 {
@@ -245,11 +257,16 @@ impl Group {
                 drop(guard);
                 break;
             }
+            let turn = self.turns.load(Ordering::Acquire);
+            if std::mem::replace(&mut seen, turn) == turn {
+                self.hurried.store(turn, Ordering::Release);
+            }
         }
         waiter.process.store(0, Ordering::Release);
     }
 
     fn own(&self, holder: u32, keepers: Keepers) {
+        self.turns.fetch_add(1, Ordering::AcqRel);
         set(&self.keepers, keepers);
         self.holder.store(holder, Ordering::Release);
     }

@@ -200,6 +200,7 @@ impl Outcomes for Serial {
         if let Some(sampler) = &self.sampler {
             sampler.call_ends(&self.baton, call, result);
         }
+        self.ends_long_turn(task);
         Ok(())
     }
 
@@ -210,7 +211,9 @@ impl Outcomes for Serial {
         args: &[u64; 6],
         used: usize,
     ) -> Logged<Option<i64>> {
-        recording::plain_call(task, nr, args, used).map(Some)
+        let result = recording::plain_call(task, nr, args, used)?;
+        self.ends_long_turn(task);
+        Ok(Some(result))
     }
 
     fn instruction(

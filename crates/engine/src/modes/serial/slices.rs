@@ -50,6 +50,15 @@ impl Serial {
         }
     }
 
+    /// Behind a call: the slice ends at the next tick, if another process has waited for it for too long. Slices are counted in ticks,
+    /// of which a loop of calls makes few.
+    pub(super) fn ends_long_turn(&self, task: &mut Task) {
+        if self.baton.is_hurried() {
+            task.spin.ends();
+            grant(task, 1);
+        }
+    }
+
     /// The budget is used up: by a signal, which the loop delivers first, by the slice, or by another thread that has waited for too
     /// long.
     pub(super) fn slice_end(&self, task: &mut Task) -> Result<Flow> {

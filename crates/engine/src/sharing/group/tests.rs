@@ -104,3 +104,23 @@ fn no_member_runs_while_it_is_lent() {
         .expect("there is room");
     assert_eq!(g.take(1, me()), Ok(None), "lending is no turn");
 }
+
+#[test]
+fn a_long_turn_is_to_end_once_somebody_has_waited_for_it() {
+    let g = group();
+    g.take(0, me()).expect("there is room");
+    assert!(!g.is_hurried());
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            g.take(1, me()).expect("there is room");
+            assert!(!g.is_hurried(), "its own turn has just begun");
+            g.release(1, me(), 1, |_| 0);
+        });
+        while !g.is_hurried() {
+            std::thread::yield_now();
+        }
+        g.release(0, me(), 0, |_| 0);
+    });
+    g.take(0, me()).expect("there is room");
+    assert!(!g.is_hurried());
+}

@@ -190,9 +190,9 @@ impl ReplayProcess {
     /// The `siginfo_t` of the signal that the process stands before, if it does.
     ///
     /// # Errors
-    /// The process is gone.
+    /// The process is gone, or has no copy.
     pub fn siginfo(&mut self) -> Result<Option<Vec<u8>>> {
-        match self.ask_with(&Request::SigInfo, &[])? {
+        match self.fork()?.ask_with(&Request::SigInfo, &[])? {
             (Response::Done, bytes) => Ok(Some(bytes)),
             (Response::Absent, _) => Ok(None),
             (other, _) => Err(unexpected(&other)),

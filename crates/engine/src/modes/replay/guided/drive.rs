@@ -3,11 +3,15 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use relive_host::context::PLENTY;
+use relive_trace::{Ending, Kind};
+
 use super::begin::Begin;
 use super::guard::Means;
 use super::guidance::Guidance;
 use super::one_run::Going;
 use super::track::Track;
+use crate::exits::Exception;
 use crate::failure::{Failure, Result};
 use crate::guide::protocol::{Output, Past, Ran, ReplayStatus, RunRequest, StopReason, StopSet};
 use crate::guide::races::Races;
@@ -187,24 +191,29 @@ impl Driver {
         })
     }
 
-    /// The `siginfo_t` of the signal that is the next event, if it is one.
+    /// The `siginfo_t` of the signal that is the next event, if it is one. The recording has none of a signal that a process dies of: the
+    /// instruction at hand, which raises it, is executed, and so the replay cannot go on.
     pub fn siginfo(&mut self) -> Result<Option<Vec<u8>>> {
-        use relive_trace::{Ending, Kind};
-        let event = hook_state::events();
-        let faulted = self.guide.faulted.filter(|(at, _)| *at == event);
-        Ok(match self.at.task.tape.peek()?.map(|e| e.kind) {
-            Some(Kind::Signal(s)) if s.signo != 0 => Some(s.siginfo.to_vec()),
-            // A process that dies of a signal gets no `siginfo_t`: of a sent signal the recording
-            // has the number only.
+        let task = &mut self.at.task;
+        let sig = match task.tape.peek()?.map(|e| e.kind) {
+            Some(Kind::Signal(s)) if s.signo != 0 => return Ok(Some(s.siginfo.to_vec())),
             Some(Kind::End {
                 how: Ending::Killed,
                 code,
                 ..
-            }) => Some(match faulted.filter(|(_, info)| signo(info) == code) {
-                Some((_, info)) => info.to_vec(),
-                None => fault_info(code, 0, 0).to_vec(),
-            }),
-            _ => None,
-        })
+            }) => code,
+            _ => return Ok(None),
+        };
+        let machine = task.machine();
+        let set = machine.memory().translator.set_breakpoints(BTreeSet::new());
+        set.map_err(Failure::setup)?;
+        task.ctx.grant(PLENTY);
+        let stop = task.go(true)?;
+        let exception = Exception::of(task, &stop).filter(|raised| signo(&raised.info) == sig);
+        // One that was sent: of that the recording has the number only.
+        Ok(Some(exception.map_or_else(
+            || fault_info(sig, 0, 0).to_vec(),
+            |raised| raised.info.to_vec(),
+        )))
     }
 }

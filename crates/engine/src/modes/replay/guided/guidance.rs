@@ -9,7 +9,6 @@ use crate::guide::point::{Point, Steps};
 use crate::guide::protocol::{RunRequest, StopSet};
 use crate::machine::Machine;
 use crate::modes::replay::stepper::process::Stepper;
-use crate::siginfo::SigInfo;
 use crate::tape::digest;
 
 /// The state of a guided replay's way and its stops.
@@ -21,8 +20,6 @@ pub struct Guidance {
     pub track: Track,
     pub guard: WatchGuard,
     pub told: Reported,
-    /// The last fault: events before it, and its `siginfo_t`.
-    pub faulted: Option<(u64, SigInfo)>,
 }
 
 impl Guidance {
@@ -35,7 +32,6 @@ impl Guidance {
             track: Track::default(),
             guard: WatchGuard::new(machine),
             told: Reported::default(),
-            faulted: None,
         }
     }
 

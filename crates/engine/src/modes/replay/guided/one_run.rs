@@ -134,9 +134,6 @@ impl<'r> Going<'r> {
             stop,
             Stop::Fault { .. } | Stop::Trap { .. } | Stop::NoCode { .. } | Stop::BadTarget { .. }
         );
-        if matches!(stop, Stop::Fault { .. }) {
-            self.guide.faulted = Some((before.event, at.task.ctx.fault.siginfo));
-        }
         if fault
             && self.guide.stops.signals
             && self.guide.told.event != Some(before.event)

@@ -36,6 +36,11 @@ impl Baton {
         self.standing() == standing::MEMBER
     }
 
+    /// Whether the turn of the process towards others that share its memory is to end.
+    pub fn is_hurried(&self) -> bool {
+        self.is_member() && self.group().is_hurried()
+    }
+
     /// The slot of a process that is about to share memory.
     fn sharing_slot(&self, process: u32) -> Result<&ProcessSlot> {
         PROCESSES.of(&self.shm).get(process).ok_or_else(|| {
