@@ -38,8 +38,11 @@ define relive goto
     if $argc == 4
       monitor goto $arg0 $arg1 $arg2 $arg3
     end
-    # On the way gdb would have heard of libraries that are loaded there.
-    sharedlibrary
+    # On the way gdb would have heard of libraries that are loaded there. At the start there is none yet,
+    # and the loader's symbols would go.
+    if !$_isvoid($_as_string)
+      python if "$arg0" != "start": gdb.execute("sharedlibrary")
+    end
     # gdb looks at everything anew when the program stops. Forwards, it would first step over a
     # breakpoint where it was.
     monitor announce
@@ -105,7 +108,6 @@ define relive restart
     echo relive restart NUMBER\n
   else
     monitor restart $arg0
-    sharedlibrary
     monitor announce
     reverse-stepi
   end
