@@ -303,6 +303,7 @@ fn values(timeline: &mut Timeline, access: &RaceAccess) -> Result<Values, Failur
     let before = host.read(access.addr, access.size)?;
     let step = RunRequest {
         until: None,
+        with_end: false,
         step: Some((slot, 1)),
         search: AtStop::Last,
         leave: true,

@@ -65,6 +65,8 @@ pub enum AtStop {
 pub struct RunRequest {
     /// Not beyond this position.
     pub until: Option<Point>,
+    /// The call that returns at that position is on the way.
+    pub with_end: bool,
     /// Until the thread of this slot has executed so many instructions.
     pub step: Option<(u32, u64)>,
     /// The action at stops.
@@ -86,6 +88,7 @@ impl RunRequest {
     pub fn to_the_end() -> Self {
         Self {
             until: None,
+            with_end: false,
             step: None,
             search: AtStop::Last,
             leave: false,

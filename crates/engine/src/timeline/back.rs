@@ -59,6 +59,8 @@ impl Timeline {
                 from,
                 run: RunRequest {
                     until: (!ended).then_some(limit),
+                    // It is not before the present position, but before a stretch that has been searched.
+                    with_end: limit != end.point,
                     ..RunRequest::to_the_end()
                 },
                 stops,

@@ -56,6 +56,7 @@ impl Timeline {
             };
             let run = RunRequest {
                 until,
+                with_end: stretch > 0,
                 ..RunRequest::to_the_end()
             };
             let ran = host.run(&run, stops, results)?;

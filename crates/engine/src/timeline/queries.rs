@@ -143,6 +143,7 @@ impl Timeline {
         let by_others = call == Some(OTHERS);
         let step = RunRequest {
             until: None,
+            with_end: false,
             step: (!by_others).then_some((hit.slot, 1)),
             search: if by_others {
                 AtStop::Stop

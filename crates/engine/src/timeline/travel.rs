@@ -53,6 +53,7 @@ impl Timeline {
         self.forget_changes();
         let run = RunRequest {
             until,
+            with_end: false,
             step,
             search: AtStop::Stop,
             leave: true,

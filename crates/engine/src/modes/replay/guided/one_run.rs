@@ -162,10 +162,9 @@ impl<'r> Going<'r> {
             return Some(why);
         }
         let returned = event.returned(at).filter(|nr| self.catches(*nr))?;
-        // A hit at the end of the way is not on the way.
         match self.goal.is_there(at) {
-            Some(_) => None,
-            None => self.found(hit(at, StopEvent::Returned(returned), self.guide.here(at))),
+            Some(_) if !self.run.with_end => None,
+            _ => self.found(hit(at, StopEvent::Returned(returned), self.guide.here(at))),
         }
     }
 
