@@ -137,7 +137,7 @@ impl fmt::Display for Failure {
             }
             FailureClass::Elsewhere => f.write_str("another process of the replay has failed"),
             FailureClass::Unrecorded => {
-                f.write_str("the recorder is gone; the recorded program ends here")
+                f.write_str("the process that watches the program is gone; the program ends here")
             }
             FailureClass::Setup => f.write_str(text),
         }

@@ -24,6 +24,8 @@ use rustix::process::{Pid, test_kill_process};
 
 use self::layout::{Declared, layout};
 use self::ring::{RING_BYTES, RINGS, Ring};
+use crate::broker::client;
+use crate::confined::is_confined;
 use crate::failure::{Failure, FailureClass, Result};
 
 const TEXT: usize = 4096;
@@ -261,13 +263,12 @@ impl Shm {
     /// # Errors
     /// The supervisor is gone.
     pub fn need_supervisor(&self) -> Logged {
-        // A confined process can ask for no other one. It is ended with its supervisor.
-        if crate::confined::is_confined() || alive(self.header().supervisor.load(Ordering::Acquire))
-        {
-            Ok(())
-        } else {
-            Err(Unrecorded)
-        }
+        // A confined process can look at no other one, but whether its supervisor's end of their socket is open.
+        let is_there = match is_confined() {
+            true => client::need_supervisor().is_ok(),
+            false => alive(self.header().supervisor.load(Ordering::Acquire)),
+        };
+        is_there.then_some(()).ok_or(Unrecorded)
     }
 
     /// Asks the supervisor to read the rings.

@@ -252,15 +252,45 @@ fn a_killed_replay_leaves_no_process() {
         unsafe { libc::kill(replay.id() as i32, signal) };
         wait(&mut replay);
         drop(output);
-        let lives = |pid: u32| {
-            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-            stat.contains("(relive") && !stat.contains(") Z ")
+        await_ends(&all);
+    }
+}
+
+/// It writes the exact order, which nobody takes any more.
+#[test]
+fn a_killed_first_replay_leaves_no_process() {
+    let sandbox = Sandbox::new();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/command/reads.c");
+    let program = sandbox.compile(&source, "program");
+    let words = ["record", "--mode=sketch", "-o", "trace", text(&program)];
+    sandbox.relive(&words).ok();
+    for _ in 0..3 {
+        let mut command = sandbox.command(&["replay", "trace"]);
+        let mut replay = command.stdout(Stdio::null()).spawn().unwrap();
+        let all = loop {
+            let all = descendants(replay.id());
+            if all.len() >= 4 {
+                break all;
+            }
+            assert!(replay.try_wait().unwrap().is_none(), "it has ended before");
         };
-        let start = Instant::now();
-        while all.iter().any(|(pid, ..)| lives(*pid)) {
-            assert!(start.elapsed() < Duration::from_secs(30), "{all:?}");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        // SAFETY: the process that was started here.
+        unsafe { libc::kill(replay.id() as i32, libc::SIGKILL) };
+        wait(&mut replay);
+        await_ends(&all);
+    }
+}
+
+/// Waits until none of these processes runs any more.
+fn await_ends(all: &[(u32, char, u32)]) {
+    let lives = |pid: u32| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.contains("(relive") && !stat.contains(") Z ")
+    };
+    let start = Instant::now();
+    while all.iter().any(|(pid, ..)| lives(*pid)) {
+        assert!(start.elapsed() < Duration::from_secs(30), "{all:?}");
+        std::thread::sleep(Duration::from_millis(20));
     }
 }
 

@@ -11,7 +11,7 @@
 //! until it has its answer, and knows it by its number: the next process that asks throws away an
 //! answer to one that was killed meanwhile.
 
-mod client;
+pub mod client;
 mod copies;
 mod server;
 mod socket;

@@ -292,7 +292,7 @@ impl Watched<'_> {
         loop {
             let seen = shm.header().wake.load(Ordering::Acquire);
             if let Some(exact) = &mut exact {
-                exact.drain()?;
+                self.drain(exact)?;
             }
             let mut children = 0;
             while let Some((pid, s)) = reap() {
@@ -330,7 +330,7 @@ impl Watched<'_> {
                 if let Some(exact) = &mut exact {
                     // The tape of a process is at its end once the process is gone, and it is not while it is
                     // unreaped. Children of a failed attempt before this one keep `reap_all` from doing that.
-                    while exact.drain()? {
+                    while self.drain(exact)? {
                         while reap().is_some() {}
                         std::thread::sleep(Duration::from_millis(1));
                     }
@@ -358,6 +358,14 @@ impl Watched<'_> {
                 return Err(self.end_all(signal));
             }
         }
+    }
+
+    /// Writes what there is of the exact tapes. Whether there may be more; where it cannot be written the replay ends.
+    fn drain(&self, exact: &mut Drain) -> Result<bool> {
+        exact.drain().inspect_err(|failure| {
+            self.shm.fail(failure.class(), failure.text());
+            self.kill_all();
+        })
     }
 
     /// Ends the replay because a process of it has ended unannounced, by a signal if not 0; says why.
