@@ -189,7 +189,7 @@ pub struct VerifyArgs {
     #[command(flatten)]
     pub trace: TraceArgs,
     /// Take a checksum of memory every so many events of each process; without it every 500,
-    /// or so that the longest recording gets a few hundred
+    /// or so that the longest recording gets a few hundred, and fewer where there is much memory
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub every: Option<u64>,
     /// Replay so many parts of an indexed recording at the same time (relive index) [default: as many

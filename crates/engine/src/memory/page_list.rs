@@ -22,18 +22,30 @@ pub struct PageRange {
     pub blank: bool,
 }
 
+/// A sum over guest memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemorySum {
+    /// Of a hash of address and content of each page.
+    pub sum: u64,
+    /// How many pages there are: those that are not all zero, and all of files. The same in each replay.
+    pub pages: u64,
+}
+
 impl Memory {
     /// Sum over all pages that are not all zero, of a hash of address and content. `pages`: the process's list of pages
     /// (proc_pid_pagemap(5)).
     ///
     /// # Errors
     /// The kernel lists a part of the pages only.
-    pub fn sum(&self, pages: Option<&File>) -> Result<u64> {
-        let mut sum = 0u64;
+    pub fn sum(&self, pages: Option<&File>) -> Result<MemorySum> {
+        let mut sum = MemorySum::default();
         for r in self.space.iter().filter(|r| r.prot & READ != 0) {
             let mut add = |start: u64, end: u64| {
                 for page in (start..end).step_by(PAGE as usize) {
-                    sum = sum.wrapping_add(hash(page));
+                    let hash = hash(page);
+                    sum.sum = sum.sum.wrapping_add(hash);
+                    // Which pages are there with zeros is chance.
+                    sum.pages += u64::from(hash != 0 || r.inode != 0);
                 }
             };
             // Anonymous pages that are not there are zeros; asking keeps them from appearing.

@@ -18,13 +18,14 @@ use crate::broker::{Broker, Gathered, Members};
 use crate::failure::{EXIT_STATUS, Failure, Result};
 use crate::guide::trials::Disagreement;
 use crate::mode::Name;
+use crate::modes::replay::checksum::{self, Interval};
 use crate::modes::replay::concurrency::CONCURRENCY;
 use crate::modes::replay::epoch::{self, Epoch};
 use crate::modes::replay::linear::disagreement::TOLD;
 use crate::modes::replay::linear::hints::Hints;
 use crate::modes::replay::linear::wanted::{self, TurnLength};
 use crate::modes::replay::races::learning::{self, LearningStart};
-use crate::modes::replay::{checksum, confine, other_writers};
+use crate::modes::replay::{confine, other_writers};
 use crate::ordered_sites::{self, SITES};
 use crate::shm::Shm;
 use crate::start_data::Boot;
@@ -37,8 +38,8 @@ pub struct ReplayOptions<'a> {
     pub trace: &'a Path,
     /// Nothing is written to standard output and error.
     pub quiet: bool,
-    /// Take a checksum of memory every so many events of a process.
-    pub checksums: Option<u64>,
+    /// Take checksums of memory, so many events of a process apart.
+    pub checksums: Option<Interval>,
     /// Most instructions in a fragment, if not the default.
     pub fragment_insns: Option<u32>,
     /// Count, for `--stats`.
@@ -169,8 +170,8 @@ pub fn replay_into(
     if options.quiet {
         extra.push(("RELIVE_QUIET", "1".to_owned()));
     }
-    if let Some(every) = options.checksums {
-        extra.push((checksum::VARIABLE, every.to_string()));
+    if let Some(interval) = options.checksums {
+        extra.push((checksum::VARIABLE, interval.to_text()));
     }
     if let Some((processes, folder)) = options.other_writers {
         extra.push((

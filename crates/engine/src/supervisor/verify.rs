@@ -11,6 +11,7 @@ use super::replay::{ReplayOptions, replay};
 use super::status::EndStatus;
 use crate::broker::{Gathered, Sum};
 use crate::failure::{Failure, Result};
+use crate::modes::replay::checksum::Interval;
 use crate::stats::Totals;
 
 /// Fragment size of the second replay: small, and no divisor of the usual sizes.
@@ -29,16 +30,16 @@ pub struct Verified {
     pub totals: Option<Totals>,
 }
 
-/// Verifies a trace, with a checksum of memory every `every` events of each process, and
+/// Verifies a trace, with checksums of memory in this interval of each process, and
 /// counts if `count` is set.
 ///
 /// # Errors
 /// Divergence from the recording or between the two replays; a failure of a replay.
-pub fn verify(trace: &Path, every: u64, count: bool) -> Result<Verified> {
+pub fn verify(trace: &Path, interval: Interval, count: bool) -> Result<Verified> {
     let run = |fragment_insns: Option<u32>| {
         replay(&ReplayOptions {
             quiet: true,
-            checksums: Some(every),
+            checksums: Some(interval),
             fragment_insns,
             count,
             ..ReplayOptions::of(trace)

@@ -299,7 +299,7 @@ fn image(task: &Task, plan: &CopyPlan) -> Result<Prologue> {
     let list = File::open("/proc/self/pagemap").ok();
     let memory = task.machine().memory();
     image.pages = memory.own_pages(list.as_ref())?;
-    image.state.sum = image.state.sum.wrapping_add(memory.sum(list.as_ref())?);
+    image.state.sum = image.state.sum.wrapping_add(memory.sum(list.as_ref())?.sum);
     Ok(image)
 }
 
