@@ -114,6 +114,14 @@ impl Fragments {
         }
     }
 
+    /// Those that were made here, but for single steps, with the guest bytes that they depend on beside their own.
+    pub(crate) fn made_here(&self) -> impl Iterator<Item = (u32, &Fragment, &[(u64, u64)])> {
+        self.by_pc.values().map(|&id| {
+            let farther = self.farther.get(&id.into());
+            (id, self.get(id), farther.map_or(&[][..], Vec::as_slice))
+        })
+    }
+
     /// The guest bytes that fragments depend on beside those that they were made from.
     pub(crate) fn all_farther(&self) -> SpansById {
         let mut all = self.farther.clone();

@@ -51,6 +51,14 @@ impl Translator {
         self.fresh
     }
 
+    /// Those of them that a file with code in `ranges` would have.
+    #[must_use]
+    pub fn fresh_in(&self, ranges: &[(u64, u64)]) -> u64 {
+        let made = self.frags.made_here();
+        let kept = made.filter(|(id, f, farther)| self.region_of(*id, f, farther, ranges) != NONE);
+        kept.count() as u64
+    }
+
     /// Fragments taken over.
     #[must_use]
     pub fn taken_over(&self) -> u64 {
@@ -177,17 +185,27 @@ impl Translator {
         let (all, _) = self.frags.parts();
         let place = |(id, f): (u32, &Fragment)| {
             let farther = farther.get(&id.into()).map_or(&[][..], Vec::as_slice);
-            let inside = |r: &(u64, u64)| {
-                let holds = |start, end| r.0 <= start && end <= r.1;
-                holds(f.pc, f.end) && farther.iter().all(|s| holds(s.0, s.1))
-            };
-            let has_site = self.with_sites.contains_key(&f.pc);
-            let fits =
-                f.is_live() && !f.is_step() && !has_site && self.frags.find(f.pc) == Some(id);
-            let found = fits.then(|| ranges.iter().position(inside)).flatten();
-            found.map_or(NONE, |i| i as u32)
+            self.region_of(id, f, farther, ranges)
         };
         (0..).zip(all.iter()).map(place).collect()
+    }
+
+    /// The range that a fragment lies in with all bytes that it depends on, if it can be kept; or `NONE`.
+    fn region_of(
+        &self,
+        id: u32,
+        f: &Fragment,
+        farther: &[(u64, u64)],
+        ranges: &[(u64, u64)],
+    ) -> u32 {
+        let inside = |r: &(u64, u64)| {
+            let holds = |start, end| r.0 <= start && end <= r.1;
+            holds(f.pc, f.end) && farther.iter().all(|s| holds(s.0, s.1))
+        };
+        let has_site = self.with_sites.contains_key(&f.pc);
+        let fits = f.is_live() && !f.is_step() && !has_site && self.frags.find(f.pc) == Some(id);
+        let found = fits.then(|| ranges.iter().position(inside)).flatten();
+        found.map_or(NONE, |i| i as u32)
     }
 
     /// The chains of links in the file. Exits linked across regions, or to fragments that are not

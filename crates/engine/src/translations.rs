@@ -82,33 +82,33 @@ pub fn save(memory: &Memory, program: &[u8]) {
     };
     tracing::debug!(target: "dbt", "at the end: {:?}", translator.stats());
     // The number taken over is a hint of the number in the file, without a look at it.
-    if !worthwhile(translator, translator.taken_over()) {
+    if !worthwhile(translator, translator.fresh(), translator.taken_over()) {
         return;
     }
+    // Code that no file has, as that of the vDSO, is no reason to write one.
+    let lasting = memory.lasting_code();
+    let fresh = translator.fresh_in(&lasting);
     let key = translator.key(program);
     let there = store
         .open(key)
         .and_then(|(file, _)| Translator::offered(key, &file))
         .unwrap_or(0);
-    if !worthwhile(translator, there) {
+    if !worthwhile(translator, fresh, there) {
         return;
     }
     let mut read = |at, buf: &mut [u8]| copy::read(GuestAddr(at), buf).is_ok();
-    if let Some(bytes) = translator.save(key, &memory.lasting_code(), &mut read) {
+    if let Some(bytes) = translator.save(key, &lasting, &mut read) {
         put(&store.path(key), &bytes);
         prune(&store.folder);
     }
 }
 
-/// Whether a file with `there` fragments should be replaced. A start that lacks a single
+/// Whether a file with `there` fragments should be replaced, for so many new ones. A start that lacks a single
 /// fragment pays for the decoder's tables, so that even a few are wanted in the end; but a thread
 /// that has lost the processor in the middle of a fragment (and was stepped there) makes new ones in
 /// every run, which no later run uses, and writing costs as much as there is to write.
-fn worthwhile(translator: &Translator, there: u64) -> bool {
-    let (fresh, here) = (
-        translator.fresh(),
-        translator.fresh() + translator.taken_over(),
-    );
+fn worthwhile(translator: &Translator, fresh: u64, there: u64) -> bool {
+    let here = fresh + translator.taken_over();
     if fresh == 0 || here <= there {
         return false;
     }

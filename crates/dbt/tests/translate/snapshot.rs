@@ -89,6 +89,25 @@ fn first(max_insns: u32) -> Vec<u8> {
 }
 
 #[test]
+fn code_that_no_file_has_is_not_fresh() {
+    let bytes = first(64);
+    let mut guest = Guest::new(64);
+    program(&mut guest);
+    let key = guest.t.key(NAME);
+    guest.t.load(key, &file(&bytes), true);
+    guest.t.activate(RANGE.0, RANGE.1, &mut same);
+    run(&mut guest);
+    assert_eq!((guest.t.fresh(), guest.t.fresh_in(&[RANGE])), (0, 0));
+    let elsewhere = F + 0x1000;
+    guest.assemble(elsewhere, |a| a.syscall());
+    guest.ctx.rip = elsewhere;
+    guest.run();
+    let without = [(RANGE.0, elsewhere)];
+    assert_eq!((guest.t.fresh(), guest.t.fresh_in(&without)), (1, 0));
+    assert_eq!(guest.t.fresh_in(&[RANGE]), 1);
+}
+
+#[test]
 fn what_was_translated_is_not_translated_again() {
     for max_insns in [1, 64] {
         let bytes = first(max_insns);
