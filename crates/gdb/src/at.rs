@@ -61,4 +61,28 @@ impl At {
             Self::Spot(spot) => timeline.goto_spot(&spot, wanted),
         }
     }
+
+    /// What somebody is to hear who asked for this place, where the timeline stopped so.
+    pub fn news(self, timeline: &Timeline, stopped: Stopped) -> Option<String> {
+        match (self, stopped) {
+            (Self::Crash, Stopped::Hit(_)) => None,
+            (Self::Crash, _) => {
+                Some("the process was not killed by a signal: this is its end".to_owned())
+            }
+            (Self::Event(asked), _)
+                if asked < timeline.start().event && timeline.begins_within() =>
+            {
+                Some(format!(
+                    "the recording begins behind event {}: this is its beginning",
+                    timeline.start().event
+                ))
+            }
+            (Self::Event(asked), Stopped::Ended(_)) => {
+                let there = timeline.status().point.event;
+                (there < asked)
+                    .then(|| format!("the process has {there} events and no more: this is its end"))
+            }
+            _ => None,
+        }
+    }
 }

@@ -96,29 +96,9 @@ impl Debuggee {
         let opened = Trace::open(trace).map_err(Failure::setup)?;
         let mut timeline = Timeline::open(trace, follow)?;
         let files = Files::of(opened, &follow.chain)?;
-        let mut news = Vec::new();
         let stopped = at.go(&mut timeline, &mut Uninterrupted)?;
         let at_signal = matches!(stopped, Stopped::Hit(_));
-        if at == At::Crash && !at_signal {
-            news.push("the process was not killed by a signal: this is its end".to_owned());
-        }
-        if let (At::Event(asked), Stopped::Ended(_)) = (at, stopped) {
-            let there = timeline.status().point.event;
-            if there < asked {
-                news.push(format!(
-                    "the process has {there} events and no more: this is its end"
-                ));
-            }
-        }
-        if let At::Event(asked) = at
-            && asked < timeline.start().event
-            && timeline.begins_within()
-        {
-            news.push(format!(
-                "the recording begins behind event {}: this is its beginning",
-                timeline.start().event
-            ));
-        }
+        let news = at.news(&timeline, stopped).into_iter().collect();
         let features = features(vector_state(), &vector_places());
         let description = description::document(&features);
         let registers = features.into_iter().flat_map(|f| f.registers).collect();

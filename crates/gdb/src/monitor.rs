@@ -70,8 +70,9 @@ impl Debuggee {
             }
             ["goto", place @ ..] if !place.is_empty() => {
                 let at: At = place.join(" ").parse().map_err(Failure::setup)?;
-                at.go(&mut self.timeline, until)?;
-                self.moved()?
+                let stopped = at.go(&mut self.timeline, until)?;
+                let news = at.news(&self.timeline, stopped);
+                news.into_iter().chain(self.moved()?).collect()
             }
             ["announce"] => {
                 self.owed = Some(Reason::SignalWithThread {
