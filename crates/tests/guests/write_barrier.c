@@ -1,4 +1,4 @@
-// relive: threads=yes sketch=yes
+// relive: threads=yes sketch=yes parallel=exact
 // Write access is taken away while other threads store, and each takes it back when it faults: a collector's write barrier. What each of them has
 // stored before is known to nobody but itself.
 #include "check.h"

@@ -15,6 +15,8 @@ pub struct CourseNotes {
     moments: VecDeque<u64>,
     /// The same, of the operations of instructions. Their numbers ascend.
     operations: VecDeque<u64>,
+    /// The same, of the marks of instructions, and of what comes behind those of other threads.
+    marks: VecDeque<u64>,
 }
 
 impl CourseNotes {
@@ -24,6 +26,9 @@ impl CourseNotes {
         match note {
             Note::Moment { .. } => self.moments.push_back(number),
             Note::Edge { event: false, .. } => self.operations.push_back(number),
+            Note::Mark { event: false, .. } | Note::Behind { event: false, .. } => {
+                self.marks.push_back(number);
+            }
             _ => {}
         }
         self.queue.push_back(note);
@@ -35,7 +40,7 @@ impl CourseNotes {
             return;
         }
         self.passed += 1;
-        for numbers in [&mut self.moments, &mut self.operations] {
+        for numbers in [&mut self.moments, &mut self.operations, &mut self.marks] {
             if numbers.front().is_some_and(|&first| first < self.passed) {
                 numbers.pop_front();
             }
@@ -91,6 +96,13 @@ impl CourseNotes {
         }
     }
 
+    /// The first mark of an instruction, or what comes behind one, and whether nothing is in front of it.
+    #[must_use]
+    pub fn next_mark(&self) -> Option<(Note, bool)> {
+        let number = *self.marks.front()?;
+        Some((*self.get(number)?, number == self.passed))
+    }
+
     /// The operations of instructions that follow those of other threads, each with the tick in front of it.
     pub fn operations(&self) -> impl Iterator<Item = (u64, Following)> {
         self.operations_from(0)
@@ -142,11 +154,19 @@ mod tests {
         }
     }
 
+    fn mark(ticks: u64) -> Note {
+        Note::Mark {
+            event: false,
+            ticks,
+            pc: 0,
+        }
+    }
+
     proptest! {
         /// The index finds what a walk over all of them finds.
         #[test]
         fn the_index_is_that_of_the_notes(
-            kinds in prop::collection::vec(0..4u8, 0..60),
+            kinds in prop::collection::vec(0..5u8, 0..60),
             popped in 0usize..60,
             removed in 0usize..60,
             behind in 0u64..60,
@@ -156,6 +176,7 @@ mod tests {
                 notes.push_back(match kind {
                     0 => moment(i),
                     1 | 2 => edge(*kind == 1, i / 2),
+                    3 => mark(i),
                     _ => Note::Written { sum: i },
                 });
             }
@@ -170,6 +191,8 @@ mod tests {
                 _ => None,
             });
             prop_assert_eq!(notes.next_moment(), moments);
+            let marks = all.iter().position(|note| matches!(note, Note::Mark { .. }));
+            prop_assert_eq!(notes.next_mark(), marks.map(|at| (all[at], at == 0)));
             let operations = |behind: Option<u64>| -> Vec<u64> {
                 let own = all.iter().filter_map(|note| match *note {
                     Note::Edge { event: false, at, .. } => Some(at),

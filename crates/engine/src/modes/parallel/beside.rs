@@ -9,7 +9,7 @@ use relive_dbt::Stop;
 use relive_trace::{Ending, Kind};
 
 use super::followed::{
-    all_notes, await_noted, await_noted_of_event, check_followed, notes, publish,
+    all_notes, await_noted, await_noted_of_event, check_followed, notes, pop_note, publish,
 };
 use super::newborn::{self, HostMain};
 use super::sibling_waits::{Want, has, wait};
@@ -93,7 +93,7 @@ impl Beside {
     }
 
     /// Passes the notes that lie behind the thread.
-    fn pass_notes(&self, task: &mut Task) -> Result<()> {
+    pub(super) fn pass_notes(&self, task: &mut Task) -> Result<()> {
         while let Some(&note) = notes(task).and_then(CourseNotes::front) {
             match note {
                 Note::Moment {
@@ -119,22 +119,9 @@ impl Beside {
                         return Err(divergence(task, &recorded, actual));
                     }
                 }
-                // The order of accesses without operations is no matter of a parallel replay.
-                Note::Mark {
-                    event: false,
-                    ticks,
-                    ..
-                }
-                | Note::Behind {
-                    event: false,
-                    ticks,
-                    ..
-                } if ticks <= task.ctx.ticks() => {}
                 _ => break,
             }
-            if let Tape::In(tape) = &mut task.tape {
-                tape.notes.pop_front();
-            }
+            pop_note(task);
         }
         let upcoming = notes(task).and_then(CourseNotes::next_moment);
         let upcoming = upcoming.map_or(NO_MOMENT, |(.., end)| end);
@@ -228,6 +215,21 @@ impl Beside {
                         false => Pace::Step,
                     };
                 }
+                Note::Mark {
+                    event: false,
+                    ticks: tick,
+                    ..
+                }
+                | Note::Behind {
+                    event: false,
+                    ticks: tick,
+                    ..
+                } => {
+                    return match tick > ticks {
+                        true => Pace::Within(tick - ticks),
+                        false => Pace::Step,
+                    };
+                }
                 _ => {}
             }
         }
@@ -249,16 +251,19 @@ impl Stops for Beside {
         let ends = task.tape.at_end()?;
         Self::check_operations(task)?;
         self.pass_notes(task)?;
+        let before_mark = self.toward_mark(task)?;
         let before_edge = self.toward_edge(task)?;
         if ends {
             return Ok(self.at_end(task));
         }
-        let to_moment = self.toward_moment(task)?;
-        Ok(match before_edge {
-            Some(Pace::Within(most)) => Pace::Within(most.min(to_moment.unwrap_or(most))),
-            Some(pace) => pace,
-            None => to_moment.map_or(Pace::Free, Pace::Within),
-        })
+        let before_moment = self.toward_moment(task)?.map(Pace::Within);
+        let nearest = |a: Pace<_>, b: Pace<_>| match (a, b) {
+            (Pace::Within(a), Pace::Within(b)) => Pace::Within(a.min(b)),
+            (Pace::Within(_), other) | (other, _) => other,
+        };
+        let paces = [before_mark, before_edge, before_moment];
+        let pace = paces.into_iter().flatten().reduce(nearest);
+        Ok(pace.unwrap_or(Pace::Free))
     }
 
     /// The thread stands in front of an operation that follows others.
@@ -308,8 +313,13 @@ impl Stops for Beside {
                     let actual = format!("it has made {} before", task.ctx.ops);
                     return Err(divergence(task, &recorded, &actual));
                 }
-                _ => {}
+                note => self.pass_mark(task, note)?,
             }
+        }
+        // An event may be due more than once.
+        if let Tape::In(tape) = &mut task.tape {
+            let is_mark = |note: &Note| matches!(note, Note::Mark { .. } | Note::Behind { .. });
+            tape.notes.edit(|notes| notes.retain(|note| !is_mark(note)));
         }
         if let DueEvent::Position(_) = due {
             await_noted_of_event(task, task.ctx.ops + 1)?;

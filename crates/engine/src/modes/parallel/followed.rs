@@ -26,6 +26,13 @@ pub fn all_notes(task: &Task) -> impl Iterator<Item = Note> {
         .flat_map(|notes| notes.iter().copied())
 }
 
+/// The first note lies behind the task.
+pub fn pop_note(task: &mut Task) {
+    if let Tape::In(tape) = &mut task.tape {
+        tape.notes.pop_front();
+    }
+}
+
 /// The task has made so many operations, and their effects are there.
 pub fn publish(task: &Task, ops: u64) {
     task.ctx.done.store(ops, Ordering::Release);

@@ -17,6 +17,7 @@ pub mod beside;
 pub mod followed;
 pub mod newborn;
 pub mod parallel_mode;
+pub mod passed_marks;
 pub mod remedy;
 pub mod sibling_waits;
 pub mod siblings;

@@ -23,6 +23,8 @@ pub enum Want {
     Operation(u32, u64),
     /// The same, before plain loads of the thread that may see it. A hint.
     Early(u32, u64),
+    /// The thread has passed its mark with this number; 0: it has ended.
+    Mark(u32, u64),
     /// All others have passed the moments that were over before this one. A hint.
     Moment(u64),
     /// The same, before the last ticks in front of it: a hint, and none while others wait for the thread itself.
@@ -39,6 +41,8 @@ impl fmt::Display for Want {
             Self::Operation(thread, op) | Self::Early(thread, op) => {
                 write!(f, "operation {op} of thread {thread}")
             }
+            Self::Mark(thread, 0) => write!(f, "the end of thread {thread}"),
+            Self::Mark(thread, mark) => write!(f, "mark {mark} of thread {thread}"),
             Self::Moment(_) | Self::Late(_) => {
                 f.write_str("events that were over before its next one")
             }
@@ -71,6 +75,9 @@ pub fn has(me: u32, want: Want) -> bool {
         Want::Operation(thread, op) | Want::Early(thread, op) => {
             SIBLINGS.get(thread).is_some_and(|s| s.done() >= op)
         }
+        Want::Mark(thread, mark) => SIBLINGS.get(thread).is_some_and(|s| {
+            s.standing() == Progress::Over || mark != 0 && s.marks.load(Ordering::Acquire) >= mark
+        }),
         Want::Moment(begin) => has_passed(me, begin),
         Want::Late(begin) => {
             has_passed(me, begin) || SIBLINGS.get(me).is_some_and(|me| me.is_wanted())

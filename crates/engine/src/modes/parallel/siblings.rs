@@ -37,6 +37,8 @@ pub struct Sibling {
     standing: AtomicU32,
     /// The end of the first moment that it has yet to pass; [`NO_MOMENT`]: none.
     pub upcoming: AtomicU64,
+    /// Its marks that it has passed.
+    pub marks: AtomicU64,
     /// The last of its operations that another thread has waited for.
     wanted: AtomicU64,
     /// The call at hand has acquired the object of the process.
@@ -52,6 +54,7 @@ impl Sibling {
             done: Mutex::new(None),
             standing: AtomicU32::new(Progress::Runs as u32),
             upcoming: AtomicU64::new(0),
+            marks: AtomicU64::new(0),
             wanted: AtomicU64::new(0),
             holds: AtomicBool::new(false),
             newborn: Mutex::new(None),
@@ -65,12 +68,11 @@ impl Sibling {
 
     /// Operations that are complete: all, once it has ended.
     pub fn done(&self) -> u64 {
-        if self.standing() == Progress::Over {
-            return u64::MAX;
-        }
         match &*lock(&self.done) {
             // SAFETY: the context is there until `stands` has taken the pointer back, under this lock.
             Some(word) => unsafe { &*word.0 }.load(Ordering::Acquire),
+            // Asked under the lock: it is over before its word goes.
+            None if self.standing() == Progress::Over => u64::MAX,
             None => 0,
         }
     }
