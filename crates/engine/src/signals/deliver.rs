@@ -40,6 +40,11 @@ pub fn deliver_noted(task: &mut Task) -> Result<Flow> {
         // All of them may be blocked, or do nothing: then no event follows.
         task.mode().order().permit_frame(task)?;
         intake::take_in(task);
+        // Whoever has killed it wakes it by a signal that is none of the guest's, and has said so before: perhaps only since the
+        // look above.
+        if task.mode().is_being_killed(task) {
+            return killed(task, libc::SIGKILL, false);
+        }
         let flow = deliver_held(task)?;
         // The kernel delivers one at a time. A signal that the new mask lets through comes now, before
         // the first instruction of the handler, and its own handler runs first.
