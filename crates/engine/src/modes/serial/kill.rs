@@ -200,22 +200,21 @@ fn is_in(pid: i32, target: i32) -> bool {
 /// Leaves the rest to the process: it marks its locks and ends at its next safe point, for
 /// which it is woken.
 fn mark_killed(slot: &ProcessSlot, call: &Call) -> i64 {
-    slot.killed.store(1, Ordering::Release);
-    let woken = wake(call);
-    if woken < 0 {
-        slot.killed.store(0, Ordering::Release);
+    let may = send_as(call, 0);
+    if may >= 0 {
+        slot.killed.store(1, Ordering::Release);
+        wake(call);
     }
-    woken
+    may
 }
 
-/// Wakes the process that a call means: one that is stopped, too.
-fn wake(call: &Call) -> i64 {
+/// Wakes the process that a call means, which has been told that it is killed: one that is stopped, too. It may have ended by
+/// itself since.
+fn wake(call: &Call) {
     // The host never blocks SIGTRAP.
-    let mut sent = send_as(call, libc::SIGTRAP);
-    if sent >= 0 {
-        sent = send_as(call, libc::SIGCONT);
+    for sig in [libc::SIGTRAP, libc::SIGCONT] {
+        send_as(call, sig);
     }
-    sent
 }
 
 /// Sends another signal to the process that a call means.
@@ -253,7 +252,11 @@ fn tell_visitors(shm: &Shm, call: &Call, victims: &Victims) -> Option<i64> {
         .into_iter()
         .find(|slot| Some(pid_of(slot)) == victim)?;
     // Whoever may not kill it tells it nothing.
-    (send_as(call, 0) >= 0 && slot.visit.kill()).then(|| wake(call))
+    let is_told = send_as(call, 0) >= 0 && slot.visit.kill();
+    is_told.then(|| {
+        wake(call);
+        0
+    })
 }
 
 /// Tells those of a group, and waits until they have ended. Members of the group that shares memory end between two of their turns,
@@ -269,10 +272,11 @@ fn tell_group(visitors: Vec<&ProcessSlot>, group: i32) -> bool {
         .filter(|slot| {
             let pid = slot.pid.load(Ordering::Acquire);
             let wake = Call::of(libc::SYS_kill as u32, [pid.into(), 0, 0, 0, 0, 0]);
-            is_in(pid as i32, group)
-                && send_as(&wake, 0) >= 0
-                && slot.visit.kill()
-                && self::wake(&wake) >= 0
+            let is_told = is_in(pid as i32, group) && send_as(&wake, 0) >= 0 && slot.visit.kill();
+            if is_told {
+                self::wake(&wake);
+            }
+            is_told
         })
         .collect();
     let any = !told.is_empty();
