@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use relive_engine::Failure;
-use relive_engine::supervisor::{self, EndStatus, Interval};
+use relive_engine::supervisor::{self, ChecksumInterval, EndStatus};
 use relive_engine::timeline::verify_in_parts;
 use relive_trace::Trace;
 
@@ -39,7 +39,7 @@ pub fn execute(args: &VerifyArgs) -> Result<EndStatus, Failure> {
             if args.jobs.is_some_and(|jobs| jobs > 1) {
                 output::tell(replay::WHOLE);
             }
-            let interval = Interval {
+            let interval = ChecksumInterval {
                 events: every,
                 by_memory: args.every.is_none(),
             };

@@ -24,7 +24,7 @@ mod try_order;
 mod verify;
 
 pub use crate::image_stream::HeldOutputs;
-pub use crate::modes::replay::checksum::Interval;
+pub use crate::modes::replay::checksum::ChecksumInterval;
 pub use alone::is_alone;
 pub use children::dies_with_parent;
 pub(crate) use children::{ended_by, keep_keyboard, kill, start};

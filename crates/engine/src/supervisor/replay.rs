@@ -18,7 +18,7 @@ use crate::broker::{Broker, Gathered, Members};
 use crate::failure::{EXIT_STATUS, Failure, Result};
 use crate::guide::trials::Disagreement;
 use crate::mode::Name;
-use crate::modes::replay::checksum::{self, Interval};
+use crate::modes::replay::checksum::{self, ChecksumInterval};
 use crate::modes::replay::concurrency::CONCURRENCY;
 use crate::modes::replay::epoch::{self, Epoch};
 use crate::modes::replay::linear::disagreement::TOLD;
@@ -39,7 +39,7 @@ pub struct ReplayOptions<'a> {
     /// Nothing is written to standard output and error.
     pub quiet: bool,
     /// Take checksums of memory, so many events of a process apart.
-    pub checksums: Option<Interval>,
+    pub checksums: Option<ChecksumInterval>,
     /// Most instructions in a fragment, if not the default.
     pub fragment_insns: Option<u32>,
     /// Count, for `--stats`.

@@ -11,7 +11,7 @@ use super::replay::{ReplayOptions, replay};
 use super::status::EndStatus;
 use crate::broker::{Gathered, Sum};
 use crate::failure::{Failure, Result};
-use crate::modes::replay::checksum::Interval;
+use crate::modes::replay::checksum::ChecksumInterval;
 use crate::stats::Totals;
 
 /// Fragment size of the second replay: small, and no divisor of the usual sizes.
@@ -35,7 +35,7 @@ pub struct Verified {
 ///
 /// # Errors
 /// Divergence from the recording or between the two replays; a failure of a replay.
-pub fn verify(trace: &Path, interval: Interval, count: bool) -> Result<Verified> {
+pub fn verify(trace: &Path, interval: ChecksumInterval, count: bool) -> Result<Verified> {
     let run = |fragment_insns: Option<u32>| {
         replay(&ReplayOptions {
             quiet: true,

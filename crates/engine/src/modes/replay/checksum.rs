@@ -10,13 +10,13 @@ use crate::task::Task;
 
 /// How often checksums are taken. They go to the supervisor: a replay writes to no file.
 pub struct Checksums {
-    interval: Interval,
+    interval: ChecksumInterval,
     next: u64,
 }
 
 /// Events between two checksums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Interval {
+pub struct ChecksumInterval {
     /// So many at least.
     pub events: u64,
     /// More where there is much memory, so that the sums take no longer than the replay itself.
@@ -26,7 +26,7 @@ pub struct Interval {
 /// An event takes a replay about as long as the sum over so many pages.
 const PAGES_OF_EVENT: u64 = 4;
 
-impl Interval {
+impl ChecksumInterval {
     /// As text of the environment, which [`Checksums::requested`] reads.
     #[must_use]
     pub fn to_text(self) -> String {
@@ -59,7 +59,7 @@ impl Checksums {
     /// The interval that the environment asks for.
     #[must_use]
     pub fn requested() -> Option<Self> {
-        let interval = Interval::parse(&std::env::var(VARIABLE).ok()?)?;
+        let interval = ChecksumInterval::parse(&std::env::var(VARIABLE).ok()?)?;
         Some(Self {
             interval,
             next: interval.events,
@@ -140,18 +140,18 @@ mod tests {
     #[test]
     fn an_interval_grows_with_memory_unless_somebody_has_chosen_it() {
         for (by_memory, expected) in [(true, [500, 500, 16_384]), (false, [500; 3])] {
-            let interval = Interval {
+            let interval = ChecksumInterval {
                 events: 500,
                 by_memory,
             };
-            assert_eq!(Interval::parse(&interval.to_text()), Some(interval));
+            assert_eq!(ChecksumInterval::parse(&interval.to_text()), Some(interval));
             assert_eq!(
                 [0, 2000, 65_536].map(|pages| interval.behind(pages)),
                 expected
             );
         }
         for text in ["", "0", "+", "0+", "5-"] {
-            assert_eq!(Interval::parse(text), None, "{text}");
+            assert_eq!(ChecksumInterval::parse(text), None, "{text}");
         }
     }
 }
