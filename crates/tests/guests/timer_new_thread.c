@@ -1,4 +1,4 @@
-// relive: threads=yes sketch=yes parallel=refused timeout=60
+// relive: threads=yes timeout=60
 // A timer that calls a function in a thread of its own (SIGEV_THREAD) expires at once, and again: its signal comes to the C library's helper
 // thread when that has only just been made. Each child process has such a thread of its own.
 // The signal is ignored, as posix_spawn(3) leaves it to programs that it starts.
