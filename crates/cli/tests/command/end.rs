@@ -56,7 +56,7 @@ fn a_death_by_signal_passes_through() {
 #[test]
 fn a_signal_to_the_whole_group_comes_once() {
     let sandbox = Sandbox::new();
-    let script = "trap 'echo got' TERM HUP; echo ready; read word; read word; exit 3";
+    let script = "trap 'echo got; got=1' TERM HUP; echo ready; while [ ! $got ]; do sleep 0.02; done; read word; read word; exit 3";
     for mode in ["serial", "sketch", "uniparallel"] {
         for signal in [libc::SIGTERM, libc::SIGHUP] {
             let words = ["record", "--mode", mode, "-o", "trace", "sh", "-c", script];
@@ -93,7 +93,7 @@ fn a_signal_to_the_recorder_is_passed_on() {
     let real_time = libc::SIGRTMIN() + 3;
     for signal in [libc::SIGTERM, libc::SIGUSR1, libc::SIGALRM, real_time] {
         let script =
-            format!("trap 'echo got; exit 3' {signal}; echo ready; while read word; do :; done");
+            format!("trap 'echo got; exit 3' {signal}; echo ready; while :; do sleep 0.02; done");
         let words = ["record", "sh", "-c", &script];
         let mut command = sandbox.command(&words);
         let mut child = command

@@ -116,10 +116,8 @@ pub fn end_by_keyboard() {
 
 /// Whether a signal has come behind the program's end that would end the supervisor.
 pub fn asks_to_end() -> bool {
-    let endings = ENDINGS.into_iter().chain([libc::SIGINT, libc::SIGQUIT]);
-    endings
-        .into_iter()
-        .any(|sig| TO_FORWARD[sig as usize].load(Ordering::Acquire) != 0)
+    let mut endings = ENDINGS.into_iter().chain([libc::SIGINT, libc::SIGQUIT]);
+    endings.any(|sig| TO_FORWARD[sig as usize].load(Ordering::Acquire) != 0)
 }
 
 /// Somebody has asked the recorder by a signal to keep what there is.

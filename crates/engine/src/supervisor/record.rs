@@ -124,9 +124,10 @@ pub fn record(options: &RecordOptions<'_>) -> Result<Recording> {
     };
     drop(target.file);
     inherit_orphans(true);
+    // Before there is a program that could send one to its group; exec takes the handlers off again.
+    forward_signals();
     let pid = start(&boot, &shown, options.silent, &[])?;
     ignore_keyboard();
-    forward_signals();
     wake_at_child_end(&shm);
     drain.run(pid, options.timeout, options.deadlocks.then(Watch::new))
 }

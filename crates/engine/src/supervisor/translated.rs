@@ -53,9 +53,10 @@ pub fn run_counted(program: &OsStr, args: &[OsString]) -> Result<Counted> {
     stats::COUNTERS.of(&shm).count();
     let (boot, shown) = boot(program, args, Some(shm.descriptor()))?;
     wake_at_child_end(&shm);
+    // Before there is a program that could send one to its group; exec takes the handlers off again.
+    forward_signals();
     let root = start(&boot, &shown, false, &[])?;
     ignore_keyboard();
-    forward_signals();
     loop {
         let seen = shm.header().wake.load(Ordering::Acquire);
         while let Some((pid, status)) = reap() {

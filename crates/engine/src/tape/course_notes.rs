@@ -5,11 +5,11 @@ use std::collections::VecDeque;
 
 use crate::course::{Following, Note};
 
-/// CourseNotes in the order of the tape.
+/// Notes in the order of the tape.
 #[derive(Debug, Default)]
 pub struct CourseNotes {
     queue: VecDeque<Note>,
-    /// CourseNotes that have been taken off the front.
+    /// Notes that have been taken off the front.
     passed: u64,
     /// The numbers of the moments among those that are left.
     moments: VecDeque<u64>,

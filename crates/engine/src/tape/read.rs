@@ -27,7 +27,7 @@ pub struct TapeIn {
     edges: u32,
     /// What the next event says of turns, once that has been asked for.
     upcoming: Option<Upcoming>,
-    /// CourseNotes of its course up to the next event.
+    /// Notes of its course up to the next event.
     pub notes: CourseNotes,
     clock: Clock,
     /// The last moment behind the thread: its tick, and when it was.
