@@ -9,7 +9,7 @@ use crate::decode::{Decoded, Insn};
 use crate::flags::DeadFlags;
 use crate::fragments::Fragments;
 use crate::mangle;
-use crate::passes::{Ahead, Passes};
+use crate::passes::{Ahead, CountedRounds, Passes};
 use crate::unit::{Flow, Unit};
 
 /// Inputs for the body of a fragment beside guest code.
@@ -46,7 +46,7 @@ impl Body<'_> {
             end: pc.wrapping_add(1),
             insns: 0,
         };
-        let mut round = 0;
+        let (mut number, mut round) = (0, Vec::new());
         if self.stops_at(unit, pc) {
             mangle::breakpoint(unit, pc);
             return made;
@@ -70,18 +70,30 @@ impl Body<'_> {
             if self.passes.before(unit, &insn) == Flow::End {
                 return made;
             }
-            if insn.leads_back(pc) && unit.rounds.has_room(made.insns, round) {
-                round += 1;
+            let is_first = number == 0 && unit.rounds.most != 0;
+            if is_first
+                && insn.leads_back(pc)
+                && round.len() as u32 + 1 == made.insns
+                && let Some(insns) = self.counted_rounds(unit, &round, &insn)
+            {
+                made.insns = insns;
+                return made;
+            }
+            if insn.leads_back(pc) && unit.rounds.has_room(made.insns, number) {
+                number += 1;
                 mangle::leave_loop(unit, &insn);
-                let mut next = unit.next_round(round as usize, self.dead);
+                let mut next = unit.next_round(number as usize, self.dead);
                 self.passes.arrive(&mut next, Ahead::default());
                 decoded = insn.decode(window, pc);
                 continue;
             }
+            if is_first && unit.may_count_ahead && round.len() < CountedRounds::LONGEST {
+                round.push(insn);
+            }
             if self.instruction(unit, &insn) == Flow::End {
                 return made;
             }
-            let is_last = round > 0 && insn.leads_back(pc);
+            let is_last = number > 0 && insn.leads_back(pc);
             if is_last || made.insns == self.max || self.is_end(unit, &insn) {
                 mangle::fall_through(unit, at);
                 return made;
@@ -90,11 +102,38 @@ impl Body<'_> {
         }
     }
 
+    /// Emits the branch that closes the first round of a loop and all further rounds, if their ticks may be counted at once: all
+    /// instructions of the fragment then.
+    fn counted_rounds(&self, unit: &mut Unit<'_>, round: &[Insn], branch: &Insn) -> Option<u32> {
+        let length = round.len() as u32 + 1;
+        let ticks = CountedRounds::ticks(unit, branch, length, self.max)?;
+        mangle::leave_loop(unit, branch);
+        unit.rounds.most = length * (u32::from(ticks) + 1);
+        let mut counted = CountedRounds::begin(&mut unit.next_round(1, self.dead), ticks);
+        loop {
+            let goes_on = counted.begin_round(unit);
+            for insn in round {
+                self.passes.before(unit, insn);
+                self.instruction(unit, insn);
+            }
+            self.passes.before(unit, branch);
+            if !goes_on {
+                break;
+            }
+            counted.leave(unit, branch);
+        }
+        self.instruction(unit, branch);
+        mangle::fall_through(unit, branch.next());
+        counted.end(unit);
+        Some(unit.rounds.most)
+    }
+
     /// Emits one instruction with the code of passes around it.
     fn instruction(&self, unit: &mut Unit<'_>, insn: &Insn) -> Flow {
         let start = unit.asm.buf.len();
         let own = self.passes.instead(unit, insn);
         let flow = own.unwrap_or_else(|| mangle::translate(unit, insn));
+        unit.may_count_ahead &= own.is_none() && insn.class == Class::Copy;
         if flow == Flow::Continue {
             unit.fused = (own.is_none() && insn.fuses()).then_some(start);
             self.passes.after(unit, insn);

@@ -11,6 +11,7 @@ const LONGEST: usize = 15;
 const HLT: u8 = 0xf4;
 
 /// A decoded guest instruction.
+#[derive(Clone, Copy)]
 pub(crate) struct Insn {
     pub(crate) iced: Instruction,
     pub(crate) class: Class,

@@ -38,6 +38,8 @@ pub(crate) const AHEAD_BYTES: u32 = 2;
 /// Length of [`Asm::store_imm`].
 pub(crate) const STORE_IMM_BYTES: u32 = 13;
 
+/// Length of [`Asm::add_lane`].
+pub(crate) const ADD_LANE_BYTES: u32 = 10;
 /// Length of [`Asm::jcc`].
 pub(crate) const JCC_BYTES: u32 = 6;
 /// Length of [`Asm::jmp`].
@@ -229,10 +231,16 @@ impl Asm {
         self.gs(Some(0x48), 0xff, 1, lane);
     }
 
-    /// `sub qword gs:[lane], 1`
-    pub(crate) fn sub_lane(&mut self, lane: i32) {
+    /// `sub qword gs:[lane], ticks`, of fewer than 128
+    pub(crate) fn sub_lane(&mut self, lane: i32, ticks: u8) {
         self.gs(Some(0x48), 0x83, 5, lane);
-        self.buf.push(1);
+        self.buf.push(ticks);
+    }
+
+    /// `add qword gs:[lane], ticks`, of fewer than 128
+    pub(crate) fn add_lane(&mut self, lane: i32, ticks: u8) {
+        self.gs(Some(0x48), 0x83, 0, lane);
+        self.buf.push(ticks);
     }
 
     /// `call target`
@@ -267,6 +275,18 @@ impl Asm {
     pub(crate) fn jcc(&mut self, condition: u8, target: u32) {
         self.bytes(&[0x0f, 0x80 | condition]);
         self.rel32(target);
+    }
+
+    /// The same to code that is still to be emitted. [`Asm::lead`] with the returned place sets its target.
+    pub(crate) fn jcc_ahead(&mut self, condition: u8) -> usize {
+        self.jcc(condition, self.here());
+        self.buf.len()
+    }
+
+    /// The target of a jump that [`Asm::jcc_ahead`] emitted.
+    pub(crate) fn lead(&mut self, jump: usize, target: u32) {
+        let rel = target.wrapping_sub(self.base + jump as u32);
+        self.buf[jump - 4..jump].copy_from_slice(&rel.to_le_bytes());
     }
 
     /// `jrcxz target`, which must be near

@@ -122,6 +122,8 @@ pub(crate) struct Exit {
     pub(crate) kind: ExitKind,
     /// Length of the instruction.
     pub(crate) len: u8,
+    /// Ticks of later rounds that have been counted already: see [`crate::marks::Mark::ahead`].
+    pub(crate) ahead: u8,
     /// Guest address, see [`ExitKind`].
     pub(crate) pc: u64,
     pub(crate) aux: u32,
@@ -138,6 +140,7 @@ impl Exit {
         Self {
             kind,
             len: 0,
+            ahead: 0,
             pc,
             aux: 0,
             frag,
@@ -159,7 +162,8 @@ pub(crate) struct ExitRecord {
     /// The next exit linked to the same fragment, [`NONE`] if it is the last one, [`UNLINKED`] if
     /// its branch goes to its own stub.
     pub(crate) next_incoming: u32,
-    zero: u16,
+    zero: u8,
+    ahead: u8,
     kind: u8,
     len: u8,
 }
@@ -177,6 +181,7 @@ impl ExitRecord {
             stub: exit.stub,
             next_incoming: UNLINKED,
             zero: 0,
+            ahead: exit.ahead,
             kind: exit.kind as u8,
             len: exit.len,
         }
@@ -192,6 +197,7 @@ impl ExitRecord {
         Some(Exit {
             kind: self.kind()?,
             len: self.len,
+            ahead: self.ahead,
             pc: self.pc,
             aux: self.aux,
             frag: self.frag,

@@ -47,19 +47,9 @@ impl Exits {
     /// Adds an exit with a stub of its own, which does `before` first; that may also go back to code at a known place.
     /// Returns the stub's cache address.
     pub(crate) fn add_at(&mut self, mut exit: Exit, before: impl Fn(&mut Asm)) -> u32 {
-        let word = self.all.next() as u32;
-        // Once to know its length.
-        self.stub.start(0);
-        before(&mut self.stub);
-        self.stub.exit(word);
-        let at = self.cache.reserve_cold(self.stub.buf.len() as u32);
-        self.stub.start(at);
-        before(&mut self.stub);
-        self.stub.exit(word);
-        self.cache.write(at, &self.stub.buf);
-        exit.stub = at;
+        exit.stub = self.stub_at(self.all.next() as u32, before);
         self.all.push(ExitRecord::of(&exit));
-        at
+        exit.stub
     }
 
     /// Adds the end of a budget on the way to `pc`, which has no number: the exit describes itself
@@ -73,6 +63,18 @@ impl Exits {
         let at = self.describe(pc, dead, false, 0);
         self.untold.push(at);
         self.stub(described_at(at), before)
+    }
+
+    /// The same with a stub that may also go back to code at a known place.
+    pub(crate) fn add_budget_at(
+        &mut self,
+        pc: u64,
+        dead: DeadFlags,
+        before: impl Fn(&mut Asm),
+    ) -> u32 {
+        let at = self.describe(pc, dead, false, 0);
+        self.untold.push(at);
+        self.stub_at(described_at(at), before)
     }
 
     /// Adds a `pause` before `pc`, whose code the caller emits. Returns the word that it stores.
@@ -106,6 +108,20 @@ impl Exits {
         before(&mut self.stub);
         self.stub.exit(word);
         let at = self.cache.reserve_cold(self.stub.buf.len() as u32);
+        self.cache.write(at, &self.stub.buf);
+        at
+    }
+
+    /// The same with code that goes elsewhere too: it is emitted at its place.
+    fn stub_at(&mut self, word: u32, before: impl Fn(&mut Asm)) -> u32 {
+        // Once to know its length.
+        self.stub.start(0);
+        before(&mut self.stub);
+        self.stub.exit(word);
+        let at = self.cache.reserve_cold(self.stub.buf.len() as u32);
+        self.stub.start(at);
+        before(&mut self.stub);
+        self.stub.exit(word);
         self.cache.write(at, &self.stub.buf);
         at
     }

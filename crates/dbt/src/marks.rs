@@ -44,8 +44,13 @@ pub(crate) struct Mark {
     pub(crate) cache: u16,
     /// Offset of the guest instruction from the fragment's guest address.
     pub(crate) guest: u16,
+    /// Ticks of later rounds that have been counted already, at most [`MOST_AHEAD`].
+    pub(crate) ahead: u8,
     pub(crate) undo: Undo,
 }
+
+/// Most ticks that may be counted ahead.
+pub(crate) const MOST_AHEAD: u8 = 15;
 
 /// A mark as it is kept, in memory and in files.
 #[derive(Clone, Copy, Pod, Zeroable)]
@@ -53,6 +58,7 @@ pub(crate) struct Mark {
 pub(crate) struct MarkRecord {
     pub(crate) cache: u16,
     guest: u16,
+    /// The number of the change, and [`Mark::ahead`] in the upper half.
     undo: u8,
     reg: u8,
 }
@@ -72,11 +78,11 @@ impl MarkRecord {
             Undo::Misled => (9, 0),
             Undo::Ordered { object, scratch } => (10, pair(object) | pair(scratch) << 4),
         };
-        let (cache, guest) = (mark.cache, mark.guest);
+        debug_assert!(mark.ahead <= MOST_AHEAD);
         Self {
-            cache,
-            guest,
-            undo,
+            cache: mark.cache,
+            guest: mark.guest,
+            undo: undo | mark.ahead << 4,
             reg,
         }
     }
@@ -86,7 +92,8 @@ impl MarkRecord {
         Some(Mark {
             cache: self.cache,
             guest: self.guest,
-            undo: match self.undo {
+            ahead: self.undo >> 4,
+            undo: match self.undo & 0xf {
                 0 => Undo::Exact,
                 1 => Undo::Rcx,
                 2 => Undo::JumpMiss,
@@ -128,6 +135,7 @@ mod tests {
                 let mark = Mark {
                     cache: 3,
                     guest: 4,
+                    ahead: MOST_AHEAD,
                     undo: Undo::Ordered { object, scratch },
                 };
                 assert_eq!(MarkRecord::of(&mark).mark(), Some(mark));

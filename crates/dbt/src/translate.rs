@@ -150,6 +150,8 @@ impl Translator {
                 pc,
                 most: if unrolls { UNROLLED.min(max) } else { 0 },
             },
+            ahead: 0,
+            may_count_ahead: true,
             looks: Looks::default(),
             neighbours: &mut self.neighbours,
             has_site: false,

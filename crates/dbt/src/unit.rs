@@ -46,6 +46,10 @@ pub(crate) struct Unit<'t> {
     pub(crate) spans: Vec<(u64, u64)>,
     /// The loop that it unrolls, if it does.
     pub(crate) rounds: Rounds,
+    /// Ticks that have been counted already and are not executed yet, in front of the code that is emitted next.
+    pub(crate) ahead: u8,
+    /// Whether nothing in it reads ticks so far, or leaves without telling how many are ahead.
+    pub(crate) may_count_ahead: bool,
     /// The looks at permissions that have been emitted.
     pub(crate) looks: Looks,
     /// The atomic instructions near plain ones.
@@ -101,7 +105,13 @@ impl Unit<'_> {
     pub(crate) fn mark(&mut self, insn: &Insn, undo: Undo) {
         let cache = (self.asm.buf.len() - self.body) as u16;
         let guest = insn.pc().wrapping_sub(self.pc) as u16;
-        self.marks.push(Mark { cache, guest, undo });
+        let ahead = self.ahead;
+        self.marks.push(Mark {
+            cache,
+            guest,
+            ahead,
+            undo,
+        });
     }
 
     /// Notes the fault behind the first byte of the code emitted next: see [`Asm::loop_into_load`].
@@ -110,6 +120,7 @@ impl Unit<'_> {
         self.marks.push(Mark {
             cache: (self.asm.buf.len() - self.body) as u16 + 1,
             guest: insn.next().wrapping_sub(self.pc) as u16,
+            ahead: self.ahead,
             undo: Undo::Misled,
         });
     }

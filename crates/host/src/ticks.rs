@@ -6,6 +6,9 @@
 //! last tick of the grant is executed, so a grant is never overrun, and it ends on exactly its last
 //! tick if the host goes on dealing the rest. Beside this module only the signal handler may change
 //! the lanes ([`Context::cut`]).
+//!
+//! A loop may count the ticks of several rounds at once, in a lane that has more than these. Those that it does not execute go back
+//! to this lane.
 
 use crate::context::{Context, LANES};
 
@@ -98,6 +101,12 @@ impl Context {
         !self.deal_on()
     }
 
+    /// The thread has left translated code in the midst of rounds whose ticks were counted at once, with so many of them not
+    /// executed.
+    pub fn take_back_ticks(&mut self, lane: usize, ticks: u8) {
+        self.lanes[lane] += i64::from(ticks);
+    }
+
     /// Adds up the ticks executed since the last deal, and leaves the lanes empty.
     fn settle(&mut self) {
         for lane in 0..LANES {
@@ -153,6 +162,18 @@ mod tests {
         ctx.lanes[lane] == 0
     }
 
+    /// Rounds of a loop that are counted at once, of which `done` are executed: the rest goes back. `None` if the lane has no more
+    /// than these: they are counted one by one.
+    fn rounds(ctx: &mut Context, lane: usize, done: i64) -> Option<()> {
+        const ROUNDS: i64 = 8;
+        if ctx.lanes[lane] <= ROUNDS {
+            return None;
+        }
+        ctx.lanes[lane] -= ROUNDS;
+        ctx.take_back_ticks(lane, (ROUNDS - done) as u8);
+        Some(())
+    }
+
     proptest! {
         /// Whichever lanes the ticks fall on, and wherever the host counts one itself, a grant ends
         /// on its last tick.
@@ -171,6 +192,13 @@ mod tests {
                 loop {
                     prop_assert!(ctx.has_budget());
                     let (lane, how) = *steps.next().unwrap();
+                    let done = i64::from(how);
+                    if how >= 4 && rounds(&mut ctx, lane, done).is_some() {
+                        ticks += done;
+                        prop_assert!(ticks < grant);
+                        prop_assert_eq!(ctx.ticks() + grant as u64, total + ticks as u64);
+                        continue;
+                    }
                     ticks += 1;
                     let stops = match how {
                         0 => ctx.count_tick(),

@@ -87,9 +87,20 @@ fn forms_are_what_they_say() {
         [format!("dec qword ptr gs:[{:X}h]", off::LANES + 8)]
     );
     assert_eq!(
-        text(|a| a.sub_lane(off::LANES + 8)),
-        [format!("sub qword ptr gs:[{:X}h],1h", off::LANES + 8)]
+        text(|a| a.sub_lane(off::LANES + 8, 9)),
+        [format!("sub qword ptr gs:[{:X}h],9h", off::LANES + 8)]
     );
+    assert_eq!(
+        text(|a| a.add_lane(off::LANES + 8, 9)),
+        [format!("add qword ptr gs:[{:X}h],9h", off::LANES + 8)]
+    );
+    let forward = text(|a| {
+        let jump = a.jcc_ahead(5);
+        a.add_lane(off::LANES, 1);
+        assert_eq!(a.buf.len() as u32, JCC_BYTES + ADD_LANE_BYTES);
+        a.lead(jump, a.here());
+    });
+    assert_eq!(forward[0], "jne 40000010h");
     let ahead = text(|a| {
         let skip = a.jump_ahead();
         a.restore_rcx();

@@ -47,11 +47,13 @@ fn marks_are_found_exactly_or_not_at_all() {
         Mark {
             cache: 0,
             guest: 0,
+            ahead: 0,
             undo: Undo::Exact,
         },
         Mark {
             cache: 7,
             guest: 3,
+            ahead: 7,
             undo: Undo::Rcx,
         },
     ];

@@ -32,10 +32,20 @@ pub(super) fn jcc(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
 /// The branch that closes a loop of which another copy follows: only the way out is emitted.
 pub(crate) fn leave_loop(unit: &mut Unit<'_>, insn: &Insn) {
     if insn.class == Class::Jcc {
-        // iced numbers conditions from 1 on; the lowest bit of the encoding negates.
-        let otherwise = (insn.iced.condition_code() as u8 - 1) ^ 1;
-        link(unit, Opcode::Jcc(otherwise), insn.next(), false);
+        link(unit, Opcode::Jcc(otherwise(insn)), insn.next(), false);
     }
+}
+
+/// The same of a conditional branch, to code that is still to be emitted: see [`crate::emit::Asm::jcc_ahead`].
+pub(crate) fn leave_loop_ahead(unit: &mut Unit<'_>, insn: &Insn) -> usize {
+    keep_whole(unit, JCC_BYTES);
+    unit.asm.jcc_ahead(otherwise(insn))
+}
+
+/// The encoding number of the opposite of a branch's condition.
+fn otherwise(insn: &Insn) -> u8 {
+    // iced numbers conditions from 1 on; the lowest bit of the encoding negates.
+    (insn.iced.condition_code() as u8 - 1) ^ 1
 }
 
 /// loop, loope, loopne, jrcxz and jecxz exist with 8-bit displacements only: the copied
@@ -104,6 +114,18 @@ fn link(unit: &mut Unit<'_>, opcode: Opcode, target: u64, ticked: bool) {
         Opcode::Jmp => (1, JMP_BYTES),
         Opcode::Jcc(_) => (2, JCC_BYTES),
     };
+    keep_whole(unit, len);
+    let mut exit = Exit::new(kind, unit.frag, target);
+    exit.site = unit.asm.here() + ahead;
+    let stub = unit.exit(exit);
+    match opcode {
+        Opcode::Jmp => unit.asm.jmp(stub),
+        Opcode::Jcc(condition) => unit.asm.jcc(condition, stub),
+    }
+}
+
+/// Aligns a branch of `len` bytes that is emitted next, with the instruction before it where processors fuse them.
+fn keep_whole(unit: &mut Unit<'_>, len: u32) {
     match unit.fused.take() {
         Some(start) if len == JCC_BYTES => {
             let moved = unit.asm.keep_whole_from(start, len);
@@ -112,12 +134,5 @@ fn link(unit: &mut Unit<'_>, opcode: Opcode, target: u64, ticked: bool) {
             }
         }
         _ => unit.asm.keep_whole(len),
-    }
-    let mut exit = Exit::new(kind, unit.frag, target);
-    exit.site = unit.asm.here() + ahead;
-    let stub = unit.exit(exit);
-    match opcode {
-        Opcode::Jmp => unit.asm.jmp(stub),
-        Opcode::Jcc(condition) => unit.asm.jcc(condition, stub),
     }
 }

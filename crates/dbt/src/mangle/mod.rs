@@ -9,7 +9,7 @@ mod memory;
 mod pairs;
 mod system;
 
-pub(crate) use branch::{fall_through, leave_loop};
+pub(crate) use branch::{fall_through, leave_loop, leave_loop_ahead};
 pub(crate) use memory::{Around, copy, unused_register};
 pub(crate) use system::{undefined, unsupported_name};
 

@@ -12,6 +12,7 @@ mod order;
 mod pass;
 mod permit;
 mod readings;
+mod rounds;
 #[cfg(test)]
 pub(crate) mod tests;
 mod ticks;
@@ -22,6 +23,7 @@ use self::order::Order;
 use self::pass::Pass;
 use self::permit::Permit;
 use self::readings::Readings;
+pub(crate) use self::rounds::{CountedRounds, lane_of_rounds};
 use self::ticks::Ticks;
 use self::track::Track;
 use self::watch::Watch;
@@ -133,8 +135,12 @@ impl Passes {
     /// See [`Pass::before`].
     pub(crate) fn before(&self, unit: &mut Unit<'_>, insn: &Insn) -> Flow {
         let start = unit.asm.buf.len();
-        each!(self, pass => if pass.is_on(unit.step) && pass.before(unit, insn) == Flow::End {
-            return Flow::End;
+        each!(self, pass => if pass.is_on(unit.step) {
+            let own = unit.asm.buf.len();
+            if pass.before(unit, insn) == Flow::End {
+                return Flow::End;
+            }
+            unit.may_count_ahead &= unit.asm.buf.len() == own || pass.ticks_may_be_ahead();
         });
         unit.parted(start);
         Flow::Continue
@@ -153,6 +159,7 @@ impl Passes {
         if insn.class == Class::Copy {
             let start = unit.asm.buf.len();
             each!(self, pass => if pass.is_on(unit.step) { pass.after(unit, insn) });
+            unit.may_count_ahead &= unit.asm.buf.len() == start;
             unit.parted(start);
         }
     }

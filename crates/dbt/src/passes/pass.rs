@@ -42,6 +42,12 @@ pub(crate) trait Pass {
         true
     }
 
+    /// Whether ticks of later rounds may have been counted already in front of the code that it emits before instructions: it reads
+    /// none, and the records of its exits tell how many there are ([`Unit::ahead`]).
+    fn ticks_may_be_ahead(&self) -> bool {
+        false
+    }
+
     /// Emits code before an instruction. It is executed once more if the instruction faults or a
     /// pass leaves here, and the guest comes back. The fragment ends here if the code always
     /// leaves.

@@ -97,6 +97,10 @@ impl Pass for Permit {
         BYTES
     }
 
+    fn ticks_may_be_ahead(&self) -> bool {
+        true
+    }
+
     fn before(&self, unit: &mut Unit<'_>, insn: &Insn) -> Flow {
         let all = used_memory(insn);
         unit.looks
@@ -107,7 +111,7 @@ impl Pass for Permit {
         };
         let Some(checks) = checks else {
             unit.asm.store_imm(off::PERMIT_WHAT, 0);
-            unit.leave(Exit::new(ExitKind::Permission, unit.frag, insn.pc()));
+            unit.leave(denied(unit, insn));
             return Flow::End;
         };
         if checks.looks.is_empty() && checks.range.is_none() {
@@ -122,6 +126,13 @@ impl Pass for Permit {
         }
         Flow::Continue
     }
+}
+
+/// The exit at an instruction that the thread has to ask for.
+fn denied(unit: &Unit<'_>, insn: &Insn) -> Exit {
+    let mut exit = Exit::new(ExitKind::Permission, unit.frag, insn.pc());
+    exit.ahead = unit.ahead;
+    exit
 }
 
 /// The looks that an instruction needs; `None`: the host is to look.
@@ -295,7 +306,7 @@ fn emit(unit: &mut Unit<'_>, insn: &Insn, check: &LookCheck, dead: bool) {
     asm.gs(Some(rex), 0x03, scratch, off::PERMISSIONS); // add scratch, gs:[PERMISSIONS]
     asm.keep_whole(look.test_bytes() + JCC_BYTES);
     let back = asm.here() + look.test_bytes() + JCC_BYTES;
-    let exit = Exit::new(ExitKind::Permission, unit.frag, insn.pc());
+    let exit = denied(unit, insn);
     let stub = unit.exits.add_at(exit, |stub| {
         if check.size > 1 {
             look.look_at_one(stub, narrow, back);
@@ -326,7 +337,7 @@ fn emit_range(unit: &mut Unit<'_>, insn: &Insn, range: u32, dead: bool) {
     asm.load(RSP, OLD_RSP);
     asm.keep_whole(TEST_BYTES + JCC_BYTES);
     asm.bytes(&[0x85, 0xd2]); // test edx, edx
-    let exit = Exit::new(ExitKind::Permission, unit.frag, insn.pc());
+    let exit = denied(unit, insn);
     let stub = unit.exits.add_at(exit, |stub| {
         restore(stub);
         stub.store_imm(off::PERMIT_WHAT, 0);

@@ -62,7 +62,7 @@ fn by_flags(at: &mut Arrival<'_>) {
     at.restore_rcx();
     let out = at.exits.add_budget(at.pc, at.dead, |_| ());
     if at.dead.all() {
-        at.asm.sub_lane(lane(at));
+        at.asm.sub_lane(lane(at), 1);
     } else {
         at.asm.dec_lane(lane(at));
     }
@@ -80,9 +80,12 @@ fn flag_free(at: &mut Arrival<'_>, out: u32) {
     at.asm.jrcxz(out);
 }
 
+fn lane(at: &Arrival<'_>) -> i32 {
+    off::LANES + 8 * lane_of(at.pc, at.round) as i32
+}
+
 /// The counter for arrivals at `pc`; further rounds of a loop have others. Any choice would do:
 /// neighbours mostly have different ones.
-fn lane(at: &Arrival<'_>) -> i32 {
-    let mixed = (at.pc >> 2 ^ at.pc >> 5) as usize;
-    off::LANES + 8 * ((mixed + at.round) % LANES) as i32
+pub(super) fn lane_of(pc: u64, round: usize) -> usize {
+    ((pc >> 2 ^ pc >> 5) as usize + round) % LANES
 }

@@ -17,6 +17,7 @@ mod random;
 mod readings;
 mod reclaim;
 mod returns;
+mod rounds;
 mod signals;
 mod snapshot;
 mod system;

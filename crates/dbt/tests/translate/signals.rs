@@ -83,6 +83,39 @@ fn a_loop_with_live_flags() {
     });
 }
 
+/// Its rounds are counted several at once.
+#[test]
+fn a_loop_with_a_condition() {
+    bombard(|a| {
+        let mut head = a.create_label();
+        a.set_label(&mut head)?;
+        a.inc(rbx)?;
+        a.cmp(rbx, -1)?;
+        a.jne(head)?;
+        a.xor(eax, eax)?;
+        a.syscall()
+    });
+}
+
+/// It is left in the midst of rounds that were counted.
+#[test]
+fn a_loop_of_few_rounds() {
+    for rounds in 1..12 {
+        bombard(|a| {
+            let (mut outer, mut head) = (a.create_label(), a.create_label());
+            a.set_label(&mut outer)?;
+            a.xor(eax, eax)?;
+            a.set_label(&mut head)?;
+            a.inc(rbx)?;
+            a.add(eax, 1)?;
+            a.cmp(eax, rounds)?;
+            a.jne(head)?;
+            a.xor(eax, eax)?;
+            a.jmp(outer)
+        });
+    }
+}
+
 /// A signal's handler reads some bytes of code behind the interrupted instruction, which may be the cache's last.
 #[test]
 fn code_ends_before_the_cache_does() {
