@@ -89,6 +89,7 @@ fn programs_that_synchronise_are_silent() {
         "synchronised.c",
         "synchronised_cxx.cc",
         "synchronised_rust.rs",
+        "handed_over.c",
     ] {
         let sandbox = Sandbox::new();
         if recorded(&sandbox, program) {

@@ -27,6 +27,8 @@ enum CallOrder {
     Writes,
     /// Reads from it.
     Reads,
+    /// Reads from the descriptor in one argument and writes to that in another one, by their numbers.
+    Moves(usize, usize),
     /// Waits until descriptors are ready.
     Waits,
     /// Says which descriptors to wait for.
@@ -44,6 +46,9 @@ const ORDERS: &[(i64, CallOrder)] = &[
     (libc::SYS_futex, CallOrder::Futex),
     (libc::SYS_write, CallOrder::Writes),
     (libc::SYS_writev, CallOrder::Writes),
+    (libc::SYS_pwrite64, CallOrder::Writes),
+    (libc::SYS_pwritev, CallOrder::Writes),
+    (libc::SYS_pwritev2, CallOrder::Writes),
     (libc::SYS_sendto, CallOrder::Writes),
     (libc::SYS_sendmsg, CallOrder::Writes),
     (libc::SYS_sendmmsg, CallOrder::Writes),
@@ -53,11 +58,20 @@ const ORDERS: &[(i64, CallOrder)] = &[
     (libc::SYS_connect, CallOrder::Writes),
     (libc::SYS_read, CallOrder::Reads),
     (libc::SYS_readv, CallOrder::Reads),
+    (libc::SYS_pread64, CallOrder::Reads),
+    (libc::SYS_preadv, CallOrder::Reads),
+    (libc::SYS_preadv2, CallOrder::Reads),
     (libc::SYS_recvfrom, CallOrder::Reads),
     (libc::SYS_recvmsg, CallOrder::Reads),
     (libc::SYS_recvmmsg, CallOrder::Reads),
     (libc::SYS_accept, CallOrder::Reads),
     (libc::SYS_accept4, CallOrder::Reads),
+    (libc::SYS_splice, CallOrder::Moves(0, 2)),
+    (libc::SYS_tee, CallOrder::Moves(0, 1)),
+    // Into a pipe or out of it.
+    (libc::SYS_vmsplice, CallOrder::Moves(0, 0)),
+    (libc::SYS_sendfile, CallOrder::Moves(1, 0)),
+    (libc::SYS_copy_file_range, CallOrder::Moves(0, 2)),
     (libc::SYS_poll, CallOrder::Waits),
     (libc::SYS_ppoll, CallOrder::Waits),
     (libc::SYS_select, CallOrder::Waits),
@@ -95,21 +109,20 @@ fn order(nr: u32) -> Option<CallOrder> {
 /// The objects behind descriptors.
 #[derive(Default)]
 pub struct Descriptors {
-    objects: BTreeMap<u64, SyncObject>,
+    objects: BTreeMap<u32, SyncObject>,
+    /// The files that have been opened, by their names: two threads may open one named pipe.
+    paths: BTreeMap<Vec<u8>, SyncObject>,
     next: u64,
 }
 
 impl Descriptors {
-    fn of(&self, fd: u64) -> Option<SyncObject> {
-        self.objects.get(&u64::from(fd as u32)).copied()
+    fn of(&self, fd: u64) -> SyncObject {
+        let known = self.objects.get(&(fd as u32));
+        known.copied().unwrap_or(SyncObject::Unknown)
     }
 
-    fn set(&mut self, fd: u64, object: Option<SyncObject>) {
-        let fd = u64::from(fd as u32);
-        match object {
-            Some(object) => self.objects.insert(fd, object),
-            None => self.objects.remove(&fd),
-        };
+    fn set(&mut self, fd: u64, object: SyncObject) {
+        self.objects.insert(fd as u32, object);
     }
 
     fn fresh(&mut self) -> SyncObject {
@@ -123,23 +136,71 @@ impl Descriptors {
         match i64::from(call.nr) {
             libc::SYS_pipe | libc::SYS_pipe2 => self.pair(first),
             libc::SYS_socketpair => self.pair(call.args[3]),
-            libc::SYS_eventfd | libc::SYS_eventfd2 | libc::SYS_timerfd_create => {
+            libc::SYS_eventfd
+            | libc::SYS_eventfd2
+            | libc::SYS_timerfd_create
+            | libc::SYS_memfd_create => {
                 let object = self.fresh();
-                self.set(result, Some(object));
+                self.set(result, object);
             }
-            libc::SYS_signalfd | libc::SYS_signalfd4 => self.set(result, Some(SyncObject::Signals)),
+            libc::SYS_signalfd | libc::SYS_signalfd4 => self.set(result, SyncObject::Signals),
+            libc::SYS_inotify_init | libc::SYS_inotify_init1 => {
+                self.set(result, SyncObject::Readiness);
+            }
             libc::SYS_socket | libc::SYS_accept | libc::SYS_accept4 => {
-                self.set(result, Some(SyncObject::Sockets));
+                self.set(result, SyncObject::Sockets);
+            }
+            libc::SYS_ioctl if second == libc::TIOCGPTPEER => {
+                self.set(result, SyncObject::Terminals);
             }
             libc::SYS_dup => self.set(result, self.of(first)),
             libc::SYS_dup2 | libc::SYS_dup3 => self.set(second, self.of(first)),
             libc::SYS_fcntl if matches!(second as i32, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC) => {
                 self.set(result, self.of(first));
             }
-            libc::SYS_close => self.set(first, None),
-            libc::SYS_open | libc::SYS_openat | libc::SYS_openat2 => self.set(result, None),
+            libc::SYS_close => drop(self.objects.remove(&(first as u32))),
+            libc::SYS_close_range if call.args[2] as u32 & libc::CLOSE_RANGE_CLOEXEC == 0 => {
+                self.objects
+                    .retain(|fd, _| !(first as u32..=second as u32).contains(fd));
+            }
+            libc::SYS_open | libc::SYS_creat => self.opened(first, result),
+            libc::SYS_openat | libc::SYS_openat2 => self.opened(second, result),
             _ => {}
         }
+    }
+
+    /// A descriptor of the file with the name at an address.
+    fn opened(&mut self, name: u64, fd: u64) {
+        let mut path = Vec::new();
+        let object = match copy::read_cstr(GuestAddr(name), libc::PATH_MAX as usize, &mut path) {
+            Ok(()) => self.file(path),
+            Err(_) => SyncObject::Unknown,
+        };
+        self.set(fd, object);
+    }
+
+    /// The object that a path leads to.
+    fn file(&mut self, path: Vec<u8>) -> SyncObject {
+        const DESCRIPTORS: [&[u8]; 2] = [b"/proc/self/fd/", b"/dev/fd/"];
+        const TERMINALS: [&[u8]; 3] = [b"/dev/pts/", b"/dev/ptmx", b"/dev/tty"];
+        let number = |of: &[u8]| {
+            std::str::from_utf8(path.strip_prefix(of)?)
+                .ok()?
+                .parse()
+                .ok()
+        };
+        if let Some(fd) = DESCRIPTORS.into_iter().find_map(number) {
+            return self.of(fd);
+        }
+        if TERMINALS.iter().any(|of| path.starts_with(of)) {
+            return SyncObject::Terminals;
+        }
+        let known = self.paths.get(&path).copied();
+        known.unwrap_or_else(|| {
+            let object = self.fresh();
+            self.paths.insert(path, object);
+            object
+        })
     }
 
     /// Two descriptors of one object, as the kernel has stored them.
@@ -148,8 +209,8 @@ impl Descriptors {
         if copy::read(GuestAddr(at), &mut bytes).is_ok() {
             let both = u64::from_le_bytes(bytes);
             let object = self.fresh();
-            self.set(both, Some(object));
-            self.set(both >> 32, Some(object));
+            self.set(both, object);
+            self.set(both >> 32, object);
         }
     }
 }
@@ -158,12 +219,8 @@ impl Descriptors {
 pub fn before(call: &Called, descriptors: &Descriptors, detector: &mut Detector) {
     match order(call.nr) {
         Some(CallOrder::Futex) => words(call, detector, Use::Release),
-        Some(CallOrder::Writes) => {
-            if let Some(object) = descriptors.of(call.args[0]) {
-                detector.uses(object, Use::Release);
-                detector.uses(SyncObject::Readiness, Use::Release);
-            }
-        }
+        Some(CallOrder::Writes) => writes(call.args[0], descriptors, detector),
+        Some(CallOrder::Moves(_, to)) => writes(call.args[to], descriptors, detector),
         Some(CallOrder::Asks) => detector.uses(SyncObject::Readiness, Use::Release),
         Some(CallOrder::Sends) => detector.uses(SyncObject::Signals, Use::Release),
         Some(CallOrder::Ipc) => detector.uses(SyncObject::Ipc, Use::Release),
@@ -176,10 +233,9 @@ pub fn before(call: &Called, descriptors: &Descriptors, detector: &mut Detector)
 pub fn behind(call: &Called, result: u64, descriptors: &mut Descriptors, detector: &mut Detector) {
     match order(call.nr) {
         Some(CallOrder::Futex) => words(call, detector, Use::Acquire),
-        Some(CallOrder::Reads) => {
-            if let Some(object) = descriptors.of(call.args[0]) {
-                detector.uses(object, Use::Acquire);
-            }
+        Some(CallOrder::Reads) => detector.uses(descriptors.of(call.args[0]), Use::Acquire),
+        Some(CallOrder::Moves(from, _)) => {
+            detector.uses(descriptors.of(call.args[from]), Use::Acquire);
         }
         Some(CallOrder::Waits) => detector.uses(SyncObject::Readiness, Use::Acquire),
         Some(CallOrder::Takes) => detector.uses(SyncObject::Signals, Use::Acquire),
@@ -190,6 +246,12 @@ pub fn behind(call: &Called, result: u64, descriptors: &mut Descriptors, detecto
         descriptors.changed(call, result);
         mapped(call, result, detector);
     }
+}
+
+/// A descriptor is written to.
+fn writes(fd: u64, descriptors: &Descriptors, detector: &mut Detector) {
+    detector.uses(descriptors.of(fd), Use::Release);
+    detector.uses(SyncObject::Readiness, Use::Release);
 }
 
 /// The words of a futex call.

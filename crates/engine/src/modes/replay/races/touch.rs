@@ -7,6 +7,10 @@ pub enum SyncObject {
     Word(u64),
     /// A pipe, or something else behind a descriptor.
     File(u64),
+    /// Terminals, the ends of which have names of their own.
+    Terminals,
+    /// What descriptors lead to that the process was born with, or was sent.
+    Unknown,
     /// Signals that threads send each other.
     Signals,
     /// Sockets of which the other end is not known.
