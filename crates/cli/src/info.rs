@@ -31,7 +31,7 @@ pub fn execute(args: &InfoArgs) -> Result<EndStatus, Failure> {
         }
         facts(out, &trace, &scan)?;
         writeln!(out)?;
-        threads(out, &scan)
+        threads(out, &scan, ends_asleep(&trace))
     })
 }
 
@@ -182,7 +182,7 @@ fn epochs_found(trace: &Trace) -> String {
     }
 }
 
-fn threads(out: &mut dyn Write, scan: &Scan) -> Result<(), Stop> {
+fn threads(out: &mut dyn Write, scan: &Scan, asleep: bool) -> Result<(), Stop> {
     let mut rows = vec![
         ["THREAD", "EVENTS", "TICKS", "END", "PROGRAM"]
             .map(str::to_owned)
@@ -194,7 +194,7 @@ fn threads(out: &mut dyn Write, scan: &Scan) -> Result<(), Stop> {
                 thread.id.to_string(),
                 number(thread.events),
                 number(thread.ticks),
-                ended(thread),
+                ended(thread, asleep),
                 escape::line(thread.programs.join(", then ").as_bytes()),
             ]);
         }
@@ -203,24 +203,32 @@ fn threads(out: &mut dyn Write, scan: &Scan) -> Result<(), Stop> {
     Ok(())
 }
 
-fn ended(thread: &TapeScan) -> String {
+/// Whether it was ended while all of its threads slept.
+fn ends_asleep(trace: &Trace) -> bool {
+    let summary = trace.manifest().summary.as_ref();
+    summary.is_some_and(|summary| summary.asleep)
+}
+
+fn ended(thread: &TapeScan, asleep: bool) -> String {
     match thread.end {
         Some((Ending::Killed, signal)) => format::signal(signal),
         Some((Ending::ThreadExit, code)) => format!("thread exit {code}"),
         Some((Ending::ProcessExit, code)) => format!("exit {code}"),
+        None if asleep => "asleep".to_owned(),
         None => "none recorded".to_owned(),
     }
 }
 
 fn object(trace: &Trace, scan: &Scan) -> Value {
     let manifest = trace.manifest();
+    let asleep = ends_asleep(trace);
     let thread = |tape: &TapeScan| {
         json!({
             "thread": tape.id.thread,
             "tid": tape.tid,
             "events": tape.events,
             "ticks": tape.ticks,
-            "end": ended(tape),
+            "end": ended(tape, asleep),
             "programs": tape.programs,
         })
     };

@@ -154,6 +154,9 @@ pub struct Summary {
     pub stored_bytes: u64,
     /// Duration of the recording in milliseconds.
     pub wall_ms: u64,
+    /// It was ended while all threads slept in calls, for good as far as could be seen: each had come to a call that its tape does not have.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub asleep: bool,
 }
 
 /// How a process ended.
@@ -417,6 +420,7 @@ mod tests {
             raw_bytes: 5,
             stored_bytes: 6,
             wall_ms: 7,
+            asleep: false,
         });
         manifest
     }

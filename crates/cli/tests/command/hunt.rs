@@ -140,6 +140,15 @@ fn threads_that_wait_for_each_other_are_told_at_once() {
     let failed = info.lines().find(|line| line.starts_with("failed "));
     let says_why = |line: &str| line.contains("deadlock: waits (");
     assert!(failed.is_some_and(says_why), "{info}");
+    let cross = hunt("cross");
+    assert_eq!(cross.code(), Some(1), "{cross:#?}");
+    // The one that came last to its lock, too.
+    let stacks = sandbox.relive(&["backtrace", "--all"]).ok().stdout;
+    let threads: Vec<&str> = stacks.split("\n\n").collect();
+    let waits = |thread: &&&str| thread.contains("lll_lock_wait") && thread.contains("crosswise");
+    assert_eq!(threads.iter().filter(waits).count(), 2, "{stacks}");
+    let info = sandbox.relive(&["info"]).ok().stdout;
+    assert_eq!(info.matches("  asleep").count(), 2, "{info}");
     let alone = hunt("alone");
     assert!(
         alone

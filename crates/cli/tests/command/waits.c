@@ -1,4 +1,4 @@
-// Threads that wait, as the argument says: in a circle while another one runs, all of them for nothing, or for
+// Threads that wait, as the argument says: in a circle while another one runs ("circle") or waits too ("cross"), all of them for nothing, or for
 // an alarm and then for a lock that its holder gives back late.
 #include <pthread.h>
 #include <semaphore.h>
@@ -38,6 +38,10 @@ int main(int argc, char **argv) {
         pthread_create(&threads[1], NULL, crosswise, &both);
         for (;;)
             usleep(10000);
+    }
+    if (argc > 1 && strcmp(argv[1], "cross") == 0) {
+        pthread_create(&threads[0], NULL, crosswise, NULL);
+        crosswise(&both);
     }
     if (argc > 1 && strcmp(argv[1], "alarm") == 0) {
         signal(SIGALRM, ring);

@@ -109,6 +109,13 @@ fn circle<'a>(threads: impl Iterator<Item = &'a WaitingThread>) -> Option<Vec<Wa
     })
 }
 
+impl Deadlock {
+    /// Whether all threads of the tree sleep.
+    pub fn is_of_all(&self) -> bool {
+        self.all.is_some()
+    }
+}
+
 impl fmt::Display for Deadlock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("deadlock: ")?;

@@ -226,6 +226,7 @@ impl Drain {
             processes: self.shm.processes().into(),
             threads: self.tapes.into(),
             wall_ms: self.started.elapsed().as_millis() as u64,
+            asleep: deadlock.as_ref().is_some_and(Deadlock::is_of_all),
             events: self.events,
             ticks: self.ticks,
             raw_bytes: 0,

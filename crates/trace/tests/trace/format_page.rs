@@ -45,6 +45,7 @@ fn every_field_of_the_manifest_is_described() {
         raw_bytes: 0,
         stored_bytes: 0,
         wall_ms: 0,
+        asleep: false,
     });
     manifest.excerpt = Some(Excerpt {
         images: 0,

@@ -113,7 +113,13 @@ impl Session {
                 !linear.is_cut && matches!(&task.tape, Tape::In(tape) if !tape.notes.is_empty())
             );
         }
-        Ok(self.turns.more()? || (task.tape.at_end()? && self.turns.awaited()?))
+        let ends_asleep = || {
+            with(|s| {
+                let summary = s.trace.manifest().summary.as_ref();
+                summary.is_some_and(|summary| summary.asleep)
+            })
+        };
+        Ok(self.turns.more()? || (task.tape.at_end()? && (self.turns.awaited()? || ends_asleep())))
     }
 
     /// Draws the consequence of an event of the running task, which becomes the one that goes on.

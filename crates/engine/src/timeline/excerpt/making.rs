@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use relive_trace::{
-    BeginTape, Excerpt, ExitStatus, FileStore, ImageHead, ImageSet, IndexWriter, Recorder, Summary,
-    TapeId, TapeMark, TapePart, Trace, TraceWriter, copy_parts,
+    BeginTape, Excerpt, FileStore, ImageHead, ImageSet, IndexWriter, Recorder, Summary, TapeId,
+    TapeMark, TapePart, Trace, TraceWriter, copy_parts,
 };
 
 use super::begun_tapes::{self, TapeStarts};
@@ -107,10 +107,8 @@ pub fn make_excerpt(
     }
     copy_parts(trace, &parts, &mut writer).map_err(Failure::setup)?;
     writer.begins(excerpt).map_err(Failure::setup)?;
-    let exit = manifest.summary.as_ref().map(|s| s.exit);
-    let summary = exit
-        .filter(|_| end.is_none())
-        .map(|exit| totals.summary(exit));
+    let whole = manifest.summary.as_ref().filter(|_| end.is_none());
+    let summary = whole.map(|whole| totals.summary(whole));
     let finished = writer.finish(summary.as_ref()).map_err(Failure::setup)?;
     made.events = totals.events;
     made.tapes = finished.tapes_length.unwrap_or(0);
@@ -169,9 +167,11 @@ impl ExcerptTotals {
         self.last = ticks;
     }
 
-    fn summary(&self, exit: ExitStatus) -> Summary {
+    /// Of a part that goes to the end of a recording with this summary.
+    fn summary(&self, whole: &Summary) -> Summary {
         Summary {
-            exit,
+            exit: whole.exit,
+            asleep: whole.asleep,
             processes: self.processes.len() as u64,
             threads: self.threads,
             events: self.events,

@@ -210,6 +210,7 @@ pub fn summary() -> Summary {
         raw_bytes: 0,
         stored_bytes: 0,
         wall_ms: 12,
+        asleep: false,
     }
 }
 
