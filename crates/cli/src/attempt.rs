@@ -60,7 +60,7 @@ pub fn execute(args: &AttemptArgs) -> Result<EndStatus, Failure> {
         timeout: args.timeout_ms.map(Duration::from_millis),
         silent: true,
         count: args.stats,
-        promotes: false,
+        promotes: true,
         sites: &args.sites,
         flight: None,
         images: None,
