@@ -10,10 +10,12 @@ use crate::instr;
 use crate::kernel::syscall;
 use crate::siginfo::{SigInfo, fault_addr, fault_info, signo};
 use crate::signals::deliver;
+use crate::space::EXEC;
 use crate::task::Task;
 use crate::trap_flag::TrapFlag;
 
 const SEGV_MAPERR: i32 = 1;
+const BUS_ADRERR: i32 = 2;
 const SEGV_ACCERR: i32 = 2;
 const ILL_ILLOPN: i32 = 2;
 const TRAP_TRACE: i32 = 2;
@@ -200,12 +202,14 @@ impl Exception {
                 }
             },
             Stop::NoCode { addr, .. } => {
-                let code = match task.machine().memory().space.at(addr.0) {
-                    Some(_) => SEGV_ACCERR,
-                    None => SEGV_MAPERR,
+                let (sig, code) = match task.machine().memory().space.at(addr.0) {
+                    // There, and not to be had: behind the end of its file.
+                    Some(region) if region.prot & EXEC != 0 => (libc::SIGBUS, BUS_ADRERR),
+                    Some(_) => (libc::SIGSEGV, SEGV_ACCERR),
+                    None => (libc::SIGSEGV, SEGV_MAPERR),
                 };
                 // Error code: instruction fetch from user mode.
-                before(fault_info(libc::SIGSEGV, code, addr.0), (TRAP_PF, 0x14))
+                before(fault_info(sig, code, addr.0), (TRAP_PF, 0x14))
             }
             Stop::BadTarget { .. } => before(general(), (TRAP_GP, 0)),
             _ => return None,

@@ -53,6 +53,11 @@ impl Log {
         }
     }
 
+    /// Notes that the call found no byte there, behind the end of a file that is mapped shared: as a write of none.
+    pub fn missed(&mut self, addr: u64) {
+        self.spans.push((addr, 0));
+    }
+
     /// Notes that `len` bytes at `addr` have changed with the file behind them. Bytes behind the end of
     /// the file are logged as zeros, which they are if the file ever grows again.
     pub fn changed(&mut self, addr: u64, len: u64) {

@@ -92,6 +92,7 @@ fn make(task: &mut Task, call: &Call, next: GuestAddr, filtered: Option<i32>) ->
         Some(_) => None,
     });
     task.log.clear();
+    task.missing.set(0);
     crate::stats::call(call.nr);
     tracing::debug!(target: "syscall", "{} {call} at tick {}, operation {}", task.id(), task.ctx.ticks(), task.ctx.ops);
     if !call.row.is_some_and(|r| r.shares) {

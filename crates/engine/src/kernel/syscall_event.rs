@@ -3,6 +3,7 @@
 use relive_trace::{Args, Kind, Refs, Syscall, Writes};
 
 use crate::call::Call;
+use crate::call::log::Log;
 use crate::failure::Result;
 use crate::input::refer::{LogForm, Split};
 use crate::task::Task;
@@ -13,6 +14,9 @@ use crate::task::Task;
 /// No supervisor stores it, or the memory that the call wrote cannot be read.
 pub fn log(task: &mut Task, call: &Call, result: i64) -> Result<()> {
     let mut log = std::mem::take(&mut task.log);
+    if result == -i64::from(libc::EFAULT) {
+        note_missing(task, &mut log);
+    }
     let way = LogForm::of(task, call, log.brought());
     let mut refs = std::mem::take(&mut log.refs);
     let machine = task.machine();
@@ -43,4 +47,15 @@ pub fn log(task: &mut Task, call: &Call, result: i64) -> Result<()> {
     log.refs = refs;
     task.log = log;
     Ok(())
+}
+
+/// A replay makes some calls again, and its own memory for a file has no such end.
+#[cold]
+fn note_missing(task: &Task, log: &mut Log) {
+    let missing = task.missing.take();
+    let memory = task.machine().memory();
+    let region = memory.space.at(missing).filter(|_| missing != 0);
+    if region.is_some_and(|r| r.common || r.shared) {
+        log.missed(missing);
+    }
 }

@@ -225,8 +225,13 @@ impl Code for CodeView<'_> {
             common |= next.common;
         }
         self.common.set(self.common.get() || common);
-        let n = n as usize;
-        if writable {
+        // Its file may end before. A page behind that must not be guarded: a replay has closed it, and a guard is readable.
+        let there = |buf: &mut [u8]| match copy::read(pc, buf) {
+            Ok(()) => buf.len(),
+            Err(copy::BadAddress(at)) => (at.0 - pc.0) as usize,
+        };
+        let n = there(&mut buf[..n as usize]);
+        if writable && n != 0 {
             let (first, last) = (pc.0 & !(PAGE - 1), (pc.0 + n as u64 - 1) & !(PAGE - 1));
             let reads = match last == first {
                 true => self.reads(first),
@@ -236,8 +241,9 @@ impl Code for CodeView<'_> {
                 self.failure.set(Some(failure));
                 return 0;
             }
+            return there(&mut buf[..n]);
         }
-        copy::read(pc, &mut buf[..n]).map_or(0, |()| n)
+        n
     }
 
     fn lasting(&self, pc: GuestAddr) -> bool {

@@ -14,6 +14,7 @@ mod stepping;
 use parent::Parent;
 use plain_task::{NO_ROBUST_LIST, comm};
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use relive_dbt::Behind;
@@ -95,6 +96,8 @@ pub struct Task {
     pub permitted: Vec<MemoryUse>,
     /// Its ticks and its address where it got lines for an instruction the last time.
     pub got_lines_at: (u64, u64),
+    /// The first byte that the call at hand did not find when it accessed memory for itself; 0: it found all.
+    pub missing: Cell<u64>,
     /// Where threads run together: the change that the call at hand is about to make of a file.
     pub intended: Option<Intended>,
     /// It has ended as the last thread of its process.
@@ -146,6 +149,7 @@ impl Task {
             steps: 0,
             exact: true,
             parked: false,
+            missing: Cell::new(0),
             intended: None,
             last: false,
             comm: [0; 16],
@@ -306,7 +310,10 @@ impl Task {
         // While this thread holds the lock, no other guards the pages again.
         let mut memory = self.machine().memory();
         memory.unguard(addr, end)?;
-        relive_host::copy::write(GuestAddr(addr), bytes).map_err(|_| libc::EFAULT.into())
+        relive_host::copy::write(GuestAddr(addr), bytes).map_err(|bad| {
+            self.missing.set(bad.0.0);
+            libc::EFAULT.into()
+        })
     }
 
     /// Changes a word of guest memory as the kernel would, by one atomic instruction: `change` maps the
@@ -352,7 +359,10 @@ impl Task {
     /// # Errors
     /// EFAULT (negative), as a system call returns it.
     pub fn read<const N: usize>(&self, addr: u64) -> std::result::Result<[u8; N], i64> {
-        relive_host::copy::read_array(GuestAddr(addr)).map_err(|_| -i64::from(libc::EFAULT))
+        relive_host::copy::read_array(GuestAddr(addr)).map_err(|bad| {
+            self.missing.set(bad.0.0);
+            -i64::from(libc::EFAULT)
+        })
     }
 
     /// Reads a u64.

@@ -111,7 +111,11 @@ impl Outcomes for Replay {
     }
 
     fn begin_call(&self, task: &mut Task, call: &Call) -> Result<Begun> {
-        answers::answer(task, call)
+        let begun = answers::answer(task, call)?;
+        if let Begun::Told(answer) = &begun {
+            past_end_of_file::close(task, answer)?;
+        }
+        Ok(begun)
     }
 
     fn end_call(
@@ -122,7 +126,10 @@ impl Outcomes for Replay {
         told: Option<&Answer>,
     ) -> Result<()> {
         match told {
-            Some(answer) => finish::finish(answer, task, call, result),
+            Some(answer) => {
+                past_end_of_file::reopen(task, answer)?;
+                finish::finish(answer, task, call, result)
+            }
             None => unreachable!("a replay is told of every call"),
         }
     }

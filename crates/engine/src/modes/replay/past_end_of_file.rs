@@ -1,10 +1,11 @@
-//! SIGBUS in replay: an access to a shared map behind the end of its file. The replay's own
-//! memory for a file has no such end, so the page of a recorded fault is made inaccessible
-//! until the thread has come there. Must never make a fault that is not on the tape.
+//! An access to a shared map behind the end of its file, in replay. The replay's own memory for a file has no such
+//! end, so the page of a recorded SIGBUS is made inaccessible until the thread has come there, and that which a call did not
+//! find while the call is made. Must never make a fault that is not on the tape.
 
 use relive_host::addr::PAGE;
 use relive_trace::{Event, Kind};
 
+use crate::call::answer::Answer;
 use crate::closed_page::ClosedPage;
 use crate::failure::Result;
 use crate::modes::replay::hook_state;
@@ -25,6 +26,30 @@ pub fn arm(task: &mut Task) -> Result<Option<Box<ClosedPage>>> {
         task.machine().memory().close(closed.page)?;
     }
     Ok(due)
+}
+
+/// Makes a page inaccessible to a call that did not find it: one with a write of no bytes there.
+///
+/// # Errors
+/// It cannot be made so.
+pub fn close(task: &Task, answer: &Answer) -> Result<()> {
+    missed(answer).try_for_each(|page| task.machine().memory().close(page))
+}
+
+/// Such a call has been made.
+///
+/// # Errors
+/// The page cannot be made accessible again.
+pub fn reopen(task: &Task, answer: &Answer) -> Result<()> {
+    missed(answer).try_for_each(|page| task.machine().memory().reopen(page))
+}
+
+fn missed(answer: &Answer) -> impl Iterator<Item = u64> {
+    let failed = answer.result == -i64::from(libc::EFAULT);
+    let writes = failed.then(|| answer.writes()).into_iter().flatten();
+    writes
+        .filter(|(_, bytes)| bytes.is_empty())
+        .map(|(addr, _)| addr & !(PAGE - 1))
 }
 
 /// The page of such a fault, if that is the next event.
