@@ -38,7 +38,8 @@ impl Baton {
 
     /// Whether the turn of the process towards others that share its memory is to end.
     pub fn is_hurried(&self) -> bool {
-        self.is_member() && self.group().is_hurried()
+        // Each call asks. That others wait is known by one word; most recordings have no members.
+        self.group().is_hurried() && self.is_member()
     }
 
     /// The slot of a process that is about to share memory.
