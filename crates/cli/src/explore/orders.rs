@@ -69,14 +69,17 @@ impl FoundOrders {
             }
             let [first, second] = sites.map(|site| !is_library(&space, site));
             let binds = sites.iter().any(|&site| is_linker(&space, site));
-            let data = space.name(order.word * 8).module;
-            let data = data.filter(|module| !module.starts_with('['));
+            let word = space.name(order.word * 8);
+            let of_library = is_toolchain_variable(&word);
+            let data = word.module.filter(|module| !module.starts_with('['));
             let concern = match (first && second, first || second, data) {
                 // Functions are bound while others call them.
                 _ if binds => Concern::Library,
                 (true, _, _) => Concern::Own,
                 (false, true, _) => Concern::Shared,
-                (false, false, Some(module)) if is_library_file(&module) => Concern::Library,
+                (false, false, Some(module)) if of_library || is_library_file(&module) => {
+                    Concern::Library
+                }
                 (false, false, Some(_)) => Concern::Shared,
                 (false, false, None) => Concern::Foreign,
             };
@@ -158,9 +161,46 @@ pub fn place_name(named: &Named, site: u64) -> String {
     }
 }
 
+/// Whether an instruction is a library's: in a file of its own, or linked into the program, and from no line of the program's.
+/// Rust's core and alloc are the program's where it calls them.
 fn is_library(space: &Space, site: u64) -> bool {
-    let module = space.name(site).module;
-    module.is_none_or(|module| is_library_file(&module))
+    let named = space.name(site);
+    match &named.module {
+        Some(module) if !is_library_file(module) => is_linked_library(&named),
+        _ => true,
+    }
+}
+
+fn is_linked_library(named: &Named) -> bool {
+    let lines = named.lines.iter();
+    let files: Vec<&str> = lines.filter_map(|line| line.file.as_deref()).collect();
+    let runs = |file: &&str| file.ends_with(".go") || file.contains("/library/std/");
+    // One of alloc's collections, of what the run time has in it.
+    let holds = |(name, _): &(String, u64)| name.contains("std::sys::");
+    !files.is_empty()
+        && files.iter().all(|file| is_toolchain_source(file))
+        && (files.iter().any(runs) || named.symbol.as_ref().is_some_and(holds))
+}
+
+/// Whether a source file is one of the standard libraries of Rust or Go, which are linked into each program.
+fn is_toolchain_source(path: &str) -> bool {
+    const GO: [&str; 6] = ["runtime", "internal", "sync", "syscall", "os", "time"];
+    let go = |path: &str| {
+        let folder = path.split('/').next().unwrap_or("");
+        path.ends_with(".go") && path.contains('/') && GO.contains(&folder)
+    };
+    let rust = path.starts_with("/rustc/") || path.contains("/rustlib/src/rust/library/");
+    rust || go(path)
+        || path
+            .split_once("/src/")
+            .is_some_and(|(root, rest)| root.contains("/go") && go(rest))
+}
+
+/// Whether a variable is one of these libraries'.
+fn is_toolchain_variable(named: &Named) -> bool {
+    let name = named.symbol.as_ref().map_or("", |(name, _)| name.as_str());
+    let crates = ["std::", "core::", "alloc::", "runtime."];
+    crates.iter().any(|of| name.starts_with(of))
 }
 
 fn is_linker(space: &Space, site: u64) -> bool {
@@ -190,6 +230,29 @@ mod tests {
             "/home/a/lib/libmine.so",
         ] {
             assert!(!is_library_file(own), "{own}");
+        }
+    }
+
+    #[test]
+    fn standard_libraries_are_linked_into_programs() {
+        for library in [
+            "/rustc/2c8f0b1f/library/std/src/sys/thread_local/mod.rs",
+            "/home/a/.rustup/toolchains/stable/lib/rustlib/src/rust/library/core/src/sync/atomic.rs",
+            "/usr/lib/go-1.19/src/runtime/proc.go",
+            "/usr/local/go/src/sync/mutex.go",
+            "runtime/proc.go",
+        ] {
+            assert!(is_toolchain_source(library), "{library}");
+        }
+        for own in [
+            "src/main.rs",
+            "/home/a/.cargo/registry/src/index/crossbeam/src/lib.rs",
+            "/home/a/gopher/src/runtime.go",
+            "/home/a/go/src/pool/pool.go",
+            "runtime.go",
+            "/usr/include/c++/12/bits/stl_deque.h",
+        ] {
+            assert!(!is_toolchain_source(own), "{own}");
         }
     }
 }

@@ -62,6 +62,9 @@ impl Plan {
             for waits_for in [true, false] {
                 near.iter().for_each(|o| add(o, arrival, waits_for));
             }
+            if arrival == 1 {
+                near.iter().for_each(|o| add(&mirrored(o), 1, true));
+            }
             if arrival == 2 {
                 let far = of(Concern::Foreign);
                 far.iter().for_each(|o| add(o, 1, true));
@@ -129,6 +132,14 @@ impl Plan {
     }
 }
 
+/// The same order with the threads' parts exchanged: where both execute the same code, chance decides which of them comes first in
+/// the next run.
+fn mirrored(order: &AccessOrder) -> AccessOrder {
+    let mut mirrored = *order;
+    std::mem::swap(&mut mirrored.first.thread, &mut mirrored.second.thread);
+    mirrored
+}
+
 fn flip(order: &AccessOrder, arrival: u32, waits_for: bool) -> Flip {
     Flip {
         thread: order.first.thread,
@@ -171,6 +182,8 @@ mod tests {
         let first = [(20, 1, 21), (10, 1, 11), (20, 1, 0), (10, 1, 0)];
         assert_eq!(singles(&plan)[..4], first);
         assert!(singles(&plan).contains(&(30, 1, 31)));
+        let other = plan.singles.iter().position(|f| f.thread == 2);
+        assert_eq!((other, plan.singles[4].site), (Some(4), 20));
         assert_eq!(
             plan.attempt(1),
             Attempt::Flips(vec![flip(&order(1, 20), 1, true)])

@@ -109,6 +109,21 @@ fn a_race_is_found() {
     assert_eq!((second.code(), second.stdout), (Some(1), first.stdout));
 }
 
+/// The standard library is linked into it, and has accesses of its own.
+#[test]
+fn a_race_of_a_rust_program_is_found() {
+    let sandbox = Sandbox::new();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/races/lost_update_rust.rs");
+    let program = sandbox.path("lost_update_rust");
+    let compiler = std::process::Command::new("rustc")
+        .args(["-g", "-o", text(&program), text(&source)])
+        .status();
+    if compiler.is_ok_and(|status| status.success()) {
+        let outcome = sandbox.relive(&["hunt", "-n", "100", text(&program)]);
+        assert_eq!(outcome.code(), Some(1), "{outcome:#?}");
+    }
+}
+
 #[test]
 fn a_thread_that_spins_is_not_let_to_wait_for_ever() {
     let sandbox = Sandbox::new();
