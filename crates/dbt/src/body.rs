@@ -46,6 +46,7 @@ impl Body<'_> {
             end: pc.wrapping_add(1),
             insns: 0,
         };
+        // How many rounds there are behind the first, and the instructions of the first.
         let (mut number, mut round) = (0, Vec::new());
         if self.stops_at(unit, pc) {
             mangle::breakpoint(unit, pc);

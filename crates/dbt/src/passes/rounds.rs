@@ -1,5 +1,5 @@
 //! Rounds of an unrolled loop whose ticks are counted at once: one subtraction at the beginning of the second round, for that and all
-//! that follow it in the fragment. Who leaves the loop earlier puts the rest back on the way; who faults has it put back by the host
+//! that follow it in the fragment. A way out of an earlier round puts the rest back; for a fault or an exit the host does
 //! ([`crate::marks::Mark::ahead`]). Where the lane has no more than these ticks one is counted, and the last round is executed
 //! alone.
 //!
