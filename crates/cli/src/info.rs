@@ -31,7 +31,7 @@ pub fn execute(args: &InfoArgs) -> Result<EndStatus, Failure> {
         }
         facts(out, &trace, &scan)?;
         writeln!(out)?;
-        threads(out, &scan, ends_asleep(&trace))
+        threads(out, &scan, trace.manifest().ends_asleep())
     })
 }
 
@@ -203,12 +203,6 @@ fn threads(out: &mut dyn Write, scan: &Scan, asleep: bool) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Whether it was ended while all of its threads slept.
-fn ends_asleep(trace: &Trace) -> bool {
-    let summary = trace.manifest().summary.as_ref();
-    summary.is_some_and(|summary| summary.asleep)
-}
-
 fn ended(thread: &TapeScan, asleep: bool) -> String {
     match thread.end {
         Some((Ending::Killed, signal)) => format::signal(signal),
@@ -221,7 +215,7 @@ fn ended(thread: &TapeScan, asleep: bool) -> String {
 
 fn object(trace: &Trace, scan: &Scan) -> Value {
     let manifest = trace.manifest();
-    let asleep = ends_asleep(trace);
+    let asleep = manifest.ends_asleep();
     let thread = |tape: &TapeScan| {
         json!({
             "thread": tape.id.thread,

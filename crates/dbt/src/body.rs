@@ -71,7 +71,8 @@ impl Body<'_> {
             if self.passes.before(unit, &insn) == Flow::End {
                 return made;
             }
-            let is_first = number == 0 && unit.rounds.most != 0;
+            // Of a loop whose ticks may perhaps be counted at once.
+            let is_first = number == 0 && unit.rounds.most != 0 && self.dead.all();
             if is_first
                 && insn.leads_back(pc)
                 && round.len() as u32 + 1 == made.insns
@@ -110,7 +111,7 @@ impl Body<'_> {
         let ticks = CountedRounds::ticks(unit, branch, length, self.max)?;
         mangle::leave_loop(unit, branch);
         unit.rounds.most = length * (u32::from(ticks) + 1);
-        let mut counted = CountedRounds::begin(&mut unit.next_round(1, self.dead), ticks);
+        let mut counted = CountedRounds::begin(unit, self.dead, ticks);
         loop {
             let goes_on = counted.begin_round(unit);
             for insn in round {

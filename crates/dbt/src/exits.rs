@@ -60,9 +60,8 @@ impl Exits {
         dead: DeadFlags,
         before: impl FnOnce(&mut Asm),
     ) -> u32 {
-        let at = self.describe(pc, dead, false, 0);
-        self.untold.push(at);
-        self.stub(described_at(at), before)
+        let word = self.budget(pc, dead);
+        self.stub(word, before)
     }
 
     /// The same with a stub that may also go back to code at a known place.
@@ -72,14 +71,20 @@ impl Exits {
         dead: DeadFlags,
         before: impl Fn(&mut Asm),
     ) -> u32 {
-        let at = self.describe(pc, dead, false, 0);
-        self.untold.push(at);
-        self.stub_at(described_at(at), before)
+        let word = self.budget(pc, dead);
+        self.stub_at(word, before)
     }
 
     /// Adds a `pause` before `pc`, whose code the caller emits. Returns the word that it stores.
     pub(crate) fn add_pause(&mut self, pc: u64, dead: DeadFlags, entry: u32) -> u32 {
         described_at(self.describe(pc, dead, true, entry))
+    }
+
+    /// The word of the end of a budget, whose entry is still to be told.
+    fn budget(&mut self, pc: u64, dead: DeadFlags) -> u32 {
+        let at = self.describe(pc, dead, false, 0);
+        self.untold.push(at);
+        described_at(at)
     }
 
     fn describe(&mut self, pc: u64, dead: DeadFlags, pause: bool, entry: u32) -> u32 {

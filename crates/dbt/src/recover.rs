@@ -13,7 +13,7 @@ use crate::entry::Entry;
 use crate::exit::{Exit, ExitKind, ExitRecord};
 use crate::guest_state::take_target;
 use crate::marks::Undo;
-use crate::passes::lane_of_rounds;
+use crate::passes::take_back;
 use crate::translator::Translator;
 
 /// The cause of a fault in the cache. The context's registers are the guest's again.
@@ -87,7 +87,7 @@ impl Translator {
             });
         };
         let pc = fragment.pc.wrapping_add(u64::from(mark.guest));
-        ctx.take_back_ticks(lane_of_rounds(fragment.pc), mark.ahead);
+        take_back(ctx, fragment.pc, mark.ahead);
         match mark.undo {
             Undo::Exact => {}
             Undo::Rcx => drop(take_target(ctx)),

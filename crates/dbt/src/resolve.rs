@@ -11,7 +11,7 @@ use crate::exit::{Exit, ExitKind, NONE};
 use crate::guest_state::{bad_target, budget, stepped, stop, take_target};
 use crate::instr_op::is_canonical;
 use crate::mangle;
-use crate::passes::lane_of_rounds;
+use crate::passes::take_back;
 use crate::recover::Recovered;
 use crate::stop::{Bad, Next, Stop, TrapKind};
 use crate::translator::Translator;
@@ -51,8 +51,7 @@ impl Translator {
         let exit = exit.ok_or(Defect::Exit(number))?;
         self.stats.count_exit(exit.kind);
         if exit.ahead != 0 {
-            let lane = lane_of_rounds(self.frags.get(exit.frag).pc);
-            ctx.take_back_ticks(lane, exit.ahead);
+            take_back(ctx, self.frags.get(exit.frag).pc, exit.ahead);
         }
         let pc = GuestAddr(exit.pc);
         let next = pc.offset(u64::from(exit.len));

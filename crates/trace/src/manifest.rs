@@ -170,6 +170,12 @@ pub enum ExitStatus {
 }
 
 impl Manifest {
+    /// See [`Summary::asleep`].
+    #[must_use]
+    pub fn ends_asleep(&self) -> bool {
+        self.summary.as_ref().is_some_and(|summary| summary.asleep)
+    }
+
     /// Whether signals that find an action are operations of their threads: in a sketch, since version 1.7.
     #[must_use]
     pub fn orders_signals(&self) -> bool {

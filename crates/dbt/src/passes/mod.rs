@@ -23,7 +23,7 @@ use self::order::Order;
 use self::pass::Pass;
 use self::permit::Permit;
 use self::readings::Readings;
-pub(crate) use self::rounds::{CountedRounds, lane_of_rounds};
+pub(crate) use self::rounds::{CountedRounds, take_back};
 use self::ticks::Ticks;
 use self::track::Track;
 use self::watch::Watch;

@@ -3,10 +3,12 @@
 //! ([`crate::marks::Mark::ahead`]). Where the lane has no more than these ticks one is counted, and the last round is executed
 //! alone.
 //!
-//! Only for loops in which nothing reads ticks or leaves to the host: a tick that is counted and not executed must never be seen.
+//! Only for loops in which nothing reads ticks, or leaves to the host without telling how many are ahead: a tick that is counted and
+//! not executed must never be seen.
 
-use relive_host::context::off;
+use relive_host::Context;
 
+use super::ticks;
 use crate::arrival::Arrival;
 use crate::classify::Class;
 use crate::decode::Insn;
@@ -30,6 +32,8 @@ const LESS_OR_EQUAL: u8 = 14;
 pub(crate) struct CountedRounds {
     pc: u64,
     dead: DeadFlags,
+    /// The offset of the lane in which they are counted.
+    lane: i32,
     /// Ticks that are counted at once.
     ticks: u8,
     /// The jump where the lane has no more than these.
@@ -42,9 +46,12 @@ pub(crate) struct CountedRounds {
     ways_out: Vec<(usize, u8)>,
 }
 
-/// The lane of the ticks that the loop at `pc` counts at once.
-pub(crate) fn lane_of_rounds(pc: u64) -> usize {
-    super::ticks::lane_of(pc, 1)
+/// The round whose arrival counts for all that follow.
+const COUNTING: usize = 1;
+
+/// The thread has left the loop at `pc` with ticks ahead of it.
+pub(crate) fn take_back(ctx: &mut Context, pc: u64, ahead: u8) {
+    ctx.take_back_ticks(ticks::lane_of(pc, COUNTING), ahead);
 }
 
 impl CountedRounds {
@@ -52,23 +59,24 @@ impl CountedRounds {
     pub(crate) const LONGEST: usize = (UNROLLED / (FEWEST + 1)) as usize - 1;
 
     /// The ticks that may be counted at once behind the first round of a loop, of `insns` instructions, which `insn` closes: `None` if
-    /// they are to be counted one by one. `max`: most instructions of the fragment.
+    /// they are to be counted one by one. `max`: most instructions of the fragment. At its start all flags are dead.
     pub(crate) fn ticks(unit: &mut Unit<'_>, insn: &Insn, insns: u32, max: u32) -> Option<u8> {
         let ticks = (UNROLLED.min(max) / insns).saturating_sub(1);
         let ticks = ticks.min(MOST_AHEAD.into());
         let fits = ticks >= FEWEST && insn.class == Class::Jcc && unit.may_count_ahead;
-        let start = unit.pc;
-        let mut dead = |pc| unit.dead_flags(pc).all();
-        (fits && dead(start) && dead(insn.next())).then_some(ticks as u8)
+        (fits && unit.dead_flags(insn.next()).all()).then_some(ticks as u8)
     }
 
     /// Emits the arrival at the second round.
-    pub(crate) fn begin(at: &mut Arrival<'_>, ticks: u8) -> Self {
-        at.asm.sub_lane(lane(at.pc), ticks);
+    pub(crate) fn begin(unit: &mut Unit<'_>, dead: DeadFlags, ticks: u8) -> Self {
+        let at: Arrival<'_> = unit.next_round(COUNTING, dead);
+        let lane = ticks::lane(&at);
+        at.asm.sub_lane(lane, ticks);
         at.asm.keep_whole(JCC_BYTES);
         Self {
             pc: at.pc,
-            dead: at.dead,
+            dead,
+            lane,
             ticks,
             too_few: at.asm.jcc_ahead(LESS_OR_EQUAL),
             begun: 0,
@@ -98,7 +106,7 @@ impl CountedRounds {
 
     /// The fragment is complete, and ends with a jump to the code behind the loop.
     pub(crate) fn end(self, unit: &mut Unit<'_>) {
-        let lane = lane(self.pc);
+        let lane = self.lane;
         let behind = unit.asm.here() - JMP_BYTES;
         for (jump, ahead) in self.ways_out {
             let put_back = unit.exits.add_code(ADD_LANE_BYTES + JMP_BYTES, |code| {
@@ -113,8 +121,4 @@ impl CountedRounds {
         });
         unit.asm.lead(self.too_few, one_by_one);
     }
-}
-
-fn lane(pc: u64) -> i32 {
-    off::LANES + 8 * lane_of_rounds(pc) as i32
 }

@@ -80,7 +80,8 @@ fn flag_free(at: &mut Arrival<'_>, out: u32) {
     at.asm.jrcxz(out);
 }
 
-fn lane(at: &Arrival<'_>) -> i32 {
+/// The offset of an arrival's counter in the context.
+pub(super) fn lane(at: &Arrival<'_>) -> i32 {
     off::LANES + 8 * lane_of(at.pc, at.round) as i32
 }
 

@@ -18,6 +18,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use relive_dbt::Behind;
+use relive_host::copy::BadAddress;
 use relive_host::segments::Segments;
 use relive_host::{Context, GuestAddr};
 use relive_trace::{Event, Kind, TapeId};
@@ -96,7 +97,7 @@ pub struct Task {
     pub permitted: Vec<MemoryUse>,
     /// Its ticks and its address where it got lines for an instruction the last time.
     pub got_lines_at: (u64, u64),
-    /// The first byte that the call at hand did not find when it accessed memory for itself; 0: it found all.
+    /// The byte that the call at hand did not find when it accessed memory for itself, the last one if there are several; 0: it found all.
     pub missing: Cell<u64>,
     /// Where threads run together: the change that the call at hand is about to make of a file.
     pub intended: Option<Intended>,
@@ -310,10 +311,7 @@ impl Task {
         // While this thread holds the lock, no other guards the pages again.
         let mut memory = self.machine().memory();
         memory.unguard(addr, end)?;
-        relive_host::copy::write(GuestAddr(addr), bytes).map_err(|bad| {
-            self.missing.set(bad.0.0);
-            libc::EFAULT.into()
-        })
+        relive_host::copy::write(GuestAddr(addr), bytes).map_err(|bad| self.missed(bad).into())
     }
 
     /// Changes a word of guest memory as the kernel would, by one atomic instruction: `change` maps the
@@ -359,10 +357,13 @@ impl Task {
     /// # Errors
     /// EFAULT (negative), as a system call returns it.
     pub fn read<const N: usize>(&self, addr: u64) -> std::result::Result<[u8; N], i64> {
-        relive_host::copy::read_array(GuestAddr(addr)).map_err(|bad| {
-            self.missing.set(bad.0.0);
-            -i64::from(libc::EFAULT)
-        })
+        relive_host::copy::read_array(GuestAddr(addr)).map_err(|bad| -i64::from(self.missed(bad)))
+    }
+
+    /// Notes the byte that was not found. EFAULT.
+    fn missed(&self, bad: BadAddress) -> i32 {
+        self.missing.set(bad.0.0);
+        libc::EFAULT
     }
 
     /// Reads a u64.

@@ -113,12 +113,7 @@ impl Session {
                 !linear.is_cut && matches!(&task.tape, Tape::In(tape) if !tape.notes.is_empty())
             );
         }
-        let ends_asleep = || {
-            with(|s| {
-                let summary = s.trace.manifest().summary.as_ref();
-                summary.is_some_and(|summary| summary.asleep)
-            })
-        };
+        let ends_asleep = || with(|s| s.trace.manifest().ends_asleep());
         Ok(self.turns.more()? || (task.tape.at_end()? && (self.turns.awaited()? || ends_asleep())))
     }
 
