@@ -34,7 +34,11 @@ static void give(enum kind kind) {
         break;
     case VECTORS: check(pwritev2(to, &vector, 1, -1, 0) == 1); break;
     case PAGES: check(vmsplice(to, &vector, 1, 0) == 1); break;
-    case WATCHED: check(close(open("folder/file", O_CREAT | O_WRONLY, 0600)) == 0); break;
+    case WATCHED:
+        to = open("folder/file", O_CREAT | O_WRONLY, 0600);
+        usleep(1000);
+        check(close(to) == 0);
+        break;
     case COPIED: check(sendfile(to, source, NULL, 1) == 1); break;
     default: check(write(to, &byte, 1) == 1);
     }

@@ -113,6 +113,8 @@ pub struct Descriptors {
     /// The files that have been opened, by their names: two threads may open one named pipe.
     paths: BTreeMap<Vec<u8>, SyncObject>,
     next: u64,
+    /// There is a descriptor that tells of calls on files.
+    watches: bool,
 }
 
 impl Descriptors {
@@ -144,8 +146,9 @@ impl Descriptors {
                 self.set(result, object);
             }
             libc::SYS_signalfd | libc::SYS_signalfd4 => self.set(result, SyncObject::Signals),
-            libc::SYS_inotify_init | libc::SYS_inotify_init1 => {
-                self.set(result, SyncObject::Readiness);
+            libc::SYS_inotify_init | libc::SYS_inotify_init1 | libc::SYS_fanotify_init => {
+                self.watches = true;
+                self.set(result, SyncObject::Watched);
             }
             libc::SYS_socket | libc::SYS_accept | libc::SYS_accept4 => {
                 self.set(result, SyncObject::Sockets);
@@ -217,6 +220,10 @@ impl Descriptors {
 
 /// A call is about to be made.
 pub fn before(call: &Called, descriptors: &Descriptors, detector: &mut Detector) {
+    if descriptors.watches {
+        detector.uses(SyncObject::Watched, Use::Release);
+        detector.uses(SyncObject::Readiness, Use::Release);
+    }
     match order(call.nr) {
         Some(CallOrder::Futex) => words(call, detector, Use::Release),
         Some(CallOrder::Writes) => writes(call.args[0], descriptors, detector),

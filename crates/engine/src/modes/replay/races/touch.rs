@@ -17,6 +17,8 @@ pub enum SyncObject {
     Sockets,
     /// Readiness of descriptors.
     Readiness,
+    /// Files that are watched: any call may be what the watcher is told of.
+    Watched,
     /// Semaphores, message queues and locks of files.
     Ipc,
 }
