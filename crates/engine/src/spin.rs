@@ -28,8 +28,11 @@ pub struct Spin {
     /// It was found spinning when it last ran, and so many times in a row before, with no word
     /// changed meanwhile.
     doublings: Option<u32>,
-    /// The addresses that it read then, and their values.
+    /// The place where it was found so, the addresses that it read, and their values when it was last looked at.
+    place: u64,
     words: Vec<(u64, u64)>,
+    /// It has one part more to show that these values stay.
+    on_trial: bool,
     /// Places where it was not spinning, and the number of checks still to skip there.
     busy: [(u64, u8); PLACES],
     next: usize,
@@ -90,25 +93,62 @@ impl Spin {
         self.next = (self.next + 1) % PLACES;
     }
 
-    /// Notes that the thread spins, and reads these addresses.
-    pub fn note_spinning(&mut self, addresses: &[u64]) {
-        let words: Vec<_> = addresses
-            .iter()
-            .take(MOST_WORDS)
-            .filter_map(|&at| Some((at, word(at)?)))
-            .collect();
+    /// Notes that the thread spins at this place, and reads these addresses.
+    pub fn note_spinning(&mut self, place: u64, addresses: &[u64]) {
+        let words = words(addresses.iter().take(MOST_WORDS).copied());
         let unchanged = self.doublings.filter(|_| words == self.words);
         self.doublings = Some(unchanged.map_or(0, |n| (n + 1).min(MOST_DOUBLINGS)));
-        self.words = words;
+        (self.place, self.words) = (place, words);
     }
 
     /// Notes that the thread runs again: if a word that it reads has changed, its doublings start anew.
     pub fn wakes(&mut self) {
-        if self.doublings.is_some() && self.words.iter().any(|&(at, was)| word(at) != Some(was)) {
+        if self.doublings.is_some() && self.has_changed() {
             self.doublings = Some(0);
-            self.words.clear();
         }
     }
+
+    /// What is known, at the end of a part, of a thread at this place without a look at its steps.
+    pub fn known(&mut self, place: u64) -> KnownSpin {
+        let was_on_trial = std::mem::take(&mut self.on_trial);
+        if place != self.place || self.words.is_empty() {
+            return KnownSpin::Unknown;
+        }
+        match (self.has_changed(), self.doublings) {
+            (false, Some(n)) => {
+                self.doublings = Some((n + 1).min(MOST_DOUBLINGS));
+                KnownSpin::Spins
+            }
+            _ if was_on_trial => KnownSpin::Unknown,
+            // It has done something else since, or finds a change: its memory may be as it was by chance.
+            _ => {
+                (self.doublings, self.on_trial) = (Some(0), true);
+                KnownSpin::OnTrial(PATIENCE)
+            }
+        }
+    }
+
+    /// Whether a word has another value than at the last look; the values are those of now from here on.
+    fn has_changed(&mut self) -> bool {
+        let now = words(self.words.iter().map(|(at, _)| *at));
+        let before = std::mem::replace(&mut self.words, now);
+        before != self.words
+    }
+}
+
+/// What is known of a thread that was found spinning before.
+#[derive(Debug, PartialEq, Eq)]
+pub enum KnownSpin {
+    /// It is back where it was, and the memory that it reads is as it was.
+    Spins,
+    /// It spins if it is back here after so many ticks, and that memory is as now.
+    OnTrial(i64),
+    /// Its steps must be looked at.
+    Unknown,
+}
+
+fn words(addresses: impl Iterator<Item = u64>) -> Vec<(u64, u64)> {
+    addresses.filter_map(|at| Some((at, word(at)?))).collect()
 }
 
 fn word(at: u64) -> Option<u64> {
@@ -119,6 +159,7 @@ fn word(at: u64) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::Guest;
 
     fn parts(spin: &mut Spin, ticks: i64) -> Vec<i64> {
         let mut all = vec![spin.begin(ticks)];
@@ -147,11 +188,11 @@ mod tests {
     #[test]
     fn a_thread_that_finds_nothing_changed_is_checked_more_seldom() {
         let mut spin = Spin::default();
-        spin.note_spinning(&[]);
+        spin.note_spinning(0, &[]);
         assert_eq!(spin.begin(1 << 20), PATIENCE);
         for n in 1..20 {
             spin.wakes();
-            spin.note_spinning(&[]);
+            spin.note_spinning(0, &[]);
             assert_eq!(spin.begin(1 << 20), PATIENCE << n.min(MOST_DOUBLINGS));
         }
         spin.next_part();
@@ -161,11 +202,37 @@ mod tests {
     #[test]
     fn a_thread_that_finds_a_change_is_checked_soon() {
         let mut spin = Spin::default();
-        spin.note_spinning(&[]);
-        spin.note_spinning(&[]);
+        spin.note_spinning(0, &[]);
+        spin.note_spinning(0, &[]);
         spin.words = vec![(0, 1)];
         spin.wakes();
         assert_eq!(spin.begin(1 << 20), PATIENCE);
+    }
+
+    #[test]
+    fn a_thread_that_was_found_spinning_is_known_by_its_place_and_memory() {
+        let mut guest = Guest::new();
+        let at = 0x1000_3000_0000;
+        guest.map(at, 0x1000);
+        let change = |to: u64| copy::write(GuestAddr(at), &to.to_le_bytes()).expect("it is mapped");
+        let mut spin = Spin::default();
+        assert_eq!(spin.known(7), KnownSpin::Unknown, "it never spun");
+        spin.note_spinning(7, &[at]);
+        assert_eq!(spin.known(8), KnownSpin::Unknown, "elsewhere");
+        assert_eq!(spin.known(7), KnownSpin::Spins);
+        assert_eq!(spin.begin(1 << 20), PATIENCE << 1);
+        change(2);
+        assert_eq!(spin.known(7), KnownSpin::OnTrial(PATIENCE));
+        assert_eq!(spin.known(7), KnownSpin::Spins);
+        change(3);
+        assert_eq!(spin.known(7), KnownSpin::OnTrial(PATIENCE));
+        change(4);
+        assert_eq!(spin.known(7), KnownSpin::Unknown, "it works");
+        assert_eq!(spin.known(7), KnownSpin::Spins);
+        spin.next_part();
+        let on_trial = KnownSpin::OnTrial(PATIENCE);
+        assert_eq!(spin.known(7), on_trial, "it did something else");
+        assert_eq!(spin.known(7), KnownSpin::Spins);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use relive_kabi::Arg;
 use super::buffers::Buffers;
 use super::enter::{enter_kernel, interrupted};
 use super::refuse::refuse;
-use super::waits::may_sleep;
+use super::waits::{found_nothing, may_sleep};
 use super::{own, spliced_output, stream_output};
 use crate::call::Call;
 use crate::call::answer::Answer;
@@ -83,7 +83,12 @@ pub fn generic(task: &mut Task, call: &Call) -> Result<i64> {
                 if sleeps && task.traits().checkpoints {
                     task.mode().checkpoint_before_sleep(task)?;
                 }
-                task.mode().in_turn(task, &mut enter)
+                let made = task.mode().in_turn(task, &mut enter);
+                let ends = call.blocks() && !task.log.keeps_baton && found_nothing(call, made);
+                if ends && task.mode().others_see(task) {
+                    task.mode().found_nothing(task)?;
+                }
+                made
             }
         }
     };

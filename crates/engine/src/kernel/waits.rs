@@ -2,6 +2,7 @@
 //! between.
 
 use relive_kabi::Transfer;
+use rustix::fs::OFlags;
 use rustix::net::sockopt::{Timeout, socket_timeout};
 
 use crate::call::Call;
@@ -9,14 +10,78 @@ use crate::descriptor;
 use crate::input::descriptors::is_regular;
 use crate::task::Task;
 
-/// Whether a call that may sleep by its row may sleep on these descriptors. A call that only moves
-/// bytes to and from regular files does not, and need not cost a switch.
+/// The place where a call says that it is not to wait.
+#[derive(Clone, Copy)]
+enum AtOnce {
+    /// The status flags of the descriptor in the first argument.
+    Status,
+    /// These, or the flags of a message in this argument.
+    Message(usize),
+    /// A time limit of zero in this argument.
+    Limit(usize),
+}
+
+/// The table of such calls.
+const AT_ONCE: &[(i64, AtOnce)] = &[
+    (libc::SYS_read, AtOnce::Status),
+    (libc::SYS_readv, AtOnce::Status),
+    (libc::SYS_write, AtOnce::Status),
+    (libc::SYS_writev, AtOnce::Status),
+    (libc::SYS_accept, AtOnce::Status),
+    (libc::SYS_accept4, AtOnce::Status),
+    (libc::SYS_connect, AtOnce::Status),
+    (libc::SYS_sendto, AtOnce::Message(3)),
+    (libc::SYS_recvfrom, AtOnce::Message(3)),
+    (libc::SYS_sendmsg, AtOnce::Message(2)),
+    (libc::SYS_recvmsg, AtOnce::Message(2)),
+    (libc::SYS_sendmmsg, AtOnce::Message(3)),
+    (libc::SYS_recvmmsg, AtOnce::Message(3)),
+    (libc::SYS_poll, AtOnce::Limit(2)),
+    (libc::SYS_epoll_wait, AtOnce::Limit(3)),
+    (libc::SYS_epoll_pwait, AtOnce::Limit(3)),
+];
+
+impl AtOnce {
+    fn of(call: &Call) -> Option<Self> {
+        let mut rows = AT_ONCE.iter();
+        rows.find(|(nr, _)| *nr == i64::from(call.nr))
+            .map(|(_, place)| *place)
+    }
+
+    /// Whether the call says so. The descriptor's flags are asked for each time: other processes may change them.
+    fn is_said(self, call: &Call) -> bool {
+        let flags = || descriptor::open_flags(call.args[0] as i32);
+        let status = || flags().is_some_and(|flags| flags.contains(OFlags::NONBLOCK));
+        match self {
+            Self::Status => status(),
+            Self::Message(flags) => call.args[flags] as i32 & libc::MSG_DONTWAIT != 0 || status(),
+            Self::Limit(limit) => call.args[limit] as i32 == 0,
+        }
+    }
+}
+
+/// Whether a call that was made in the thread's turn, as it does not wait, found nothing: then its turn ends,
+/// or a thread that asks again and again would keep it.
+pub fn found_nothing(call: &Call, result: i64) -> bool {
+    match AtOnce::of(call) {
+        Some(AtOnce::Limit(_)) => result == 0,
+        Some(_) => result == -i64::from(libc::EAGAIN),
+        None => false,
+    }
+}
+
+/// Whether a call that may sleep by its row may sleep with these arguments. A call that only moves
+/// bytes to and from regular files does not, nor does one that says so, and need not cost a switch.
 pub fn may_sleep(task: &Task, call: &Call) -> bool {
     if task.log.keeps_baton {
         return false;
     }
     if !task.mode().others_see(task) {
         return true;
+    }
+    // Where threads run at the same time, another one may replace the descriptor meanwhile.
+    if !task.traits().together && AtOnce::of(call).is_some_and(|place| place.is_said(call)) {
+        return false;
     }
     let mut ends = ends(call).map(|(fd, _)| is_regular(task, fd));
     match ends.next() {
@@ -53,7 +118,10 @@ mod tests {
     use std::os::unix::net::UnixStream;
     use std::time::Duration;
 
-    use libc::{SYS_nanosleep, SYS_read, SYS_recvfrom, SYS_sendfile, SYS_sendto, SYS_splice};
+    use libc::{
+        SYS_epoll_wait, SYS_nanosleep, SYS_poll, SYS_read, SYS_recvfrom, SYS_sendfile, SYS_sendto,
+        SYS_splice,
+    };
     use relive_host::sys::INTERRUPTED;
 
     use super::*;
@@ -91,6 +159,49 @@ mod tests {
             (SYS_nanosleep, [0; 3], true),
         ] {
             assert_eq!(sleeps(&mut guest, nr, &args), expected, "{nr} {args:?}");
+        }
+    }
+
+    #[test]
+    fn what_says_that_it_does_not_wait_needs_no_switch() {
+        let mut guest = Guest::new();
+        guest.mode().has_other_threads();
+        let (reader, _writer) = pipe();
+        let fd = reader.as_raw_fd() as u64;
+        let dont = libc::MSG_DONTWAIT as u64;
+        for (nr, args, expected) in [
+            (SYS_recvfrom, [fd, 0, 0, 0], true),
+            (SYS_recvfrom, [fd, 0, 0, dont], false),
+            (SYS_sendto, [fd, 0, 0, dont], false),
+            (SYS_poll, [0, 0, 0, 0], false),
+            (SYS_poll, [0, 0, u64::MAX, 0], true),
+            (SYS_epoll_wait, [fd, 0, 0, 0], false),
+            (SYS_epoll_wait, [fd, 0, 0, 7], true),
+        ] {
+            assert_eq!(sleeps(&mut guest, nr, &args), expected, "{nr} {args:?}");
+        }
+        rustix::io::ioctl_fionbio(&reader, true).expect("a pipe");
+        for nr in [SYS_read, SYS_recvfrom] {
+            assert!(!sleeps(&mut guest, nr, &[fd]), "{nr}");
+        }
+        rustix::io::ioctl_fionbio(&reader, false).expect("a pipe");
+        assert!(sleeps(&mut guest, SYS_read, &[fd]), "asked for each time");
+    }
+
+    #[test]
+    fn a_turn_ends_where_nothing_was_found() {
+        let mut guest = Guest::new();
+        let again = -i64::from(libc::EAGAIN);
+        for (nr, result, expected) in [
+            (SYS_read, again, true),
+            (SYS_read, 0, false),
+            (SYS_recvfrom, 1, false),
+            (SYS_poll, 0, true),
+            (SYS_poll, 1, false),
+            (SYS_nanosleep, 0, false),
+        ] {
+            let call = guest.call(nr, &[]);
+            assert_eq!(found_nothing(&call, result), expected, "{call} {result}");
         }
     }
 

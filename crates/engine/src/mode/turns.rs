@@ -38,6 +38,14 @@ pub trait Turns {
         enter()
     }
 
+    /// A call that was made so, as it does not wait, has found nothing: others that want a turn have it first.
+    ///
+    /// # Errors
+    /// As [`Turns::asleep`].
+    fn found_nothing(&self, _task: &mut Task) -> Result<()> {
+        Ok(())
+    }
+
     /// Grants a new slice of ticks.
     fn begin_slice(&self, task: &mut Task);
 

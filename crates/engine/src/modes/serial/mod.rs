@@ -263,6 +263,10 @@ impl Turns for Serial {
         result
     }
 
+    fn found_nothing(&self, task: &mut Task) -> Result<()> {
+        self.others_first(task)
+    }
+
     fn begin_slice(&self, task: &mut Task) {
         self.new_slice(task);
     }
@@ -302,10 +306,8 @@ impl Turns for Serial {
     ) -> Result<i64> {
         if self.baton.wanted() {
             self.baton.spinning(task.slot);
-            return self.asleep(task, &mut || 0);
         }
-        // A thread that is about to want the baton may lack a processor to say so.
-        std::thread::yield_now();
+        self.others_first(task)?;
         Ok(0)
     }
 }

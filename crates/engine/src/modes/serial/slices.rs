@@ -111,6 +111,10 @@ impl Serial {
                 self.new_slice(task);
                 return Ok(Flow::Continue);
             }
+            SpinVerdict::OnTrial(ticks) => {
+                grant(task, ticks);
+                return Ok(Flow::Continue);
+            }
             SpinVerdict::Busy => Flow::Continue,
             SpinVerdict::Other(flow) => flow,
         };
@@ -161,6 +165,23 @@ impl Serial {
         let taken = self.baton.take(task)?;
         self.goes_on(task);
         Ok((result, taken))
+    }
+
+    /// Lets others go first inside a call that needs no sleep, or none any more. Unlike [`Self::asleep_unlogged`]
+    /// it is queued before the next one is woken: that one may ask in a loop, and would see no waiter.
+    pub(super) fn others_first(&self, task: &mut Task) -> Result<()> {
+        if !self.baton.wanted() {
+            // A thread that is about to want the baton may lack a processor to say so.
+            std::thread::yield_now();
+            return Ok(());
+        }
+        self.sleeps_again(task)?;
+        self.make_checkpoint_before_sleep(task)?;
+        task.flush_readings()?;
+        self.rests(task, RestingPlace::Call);
+        let taken = self.baton.pass(task)?;
+        self.goes_on(task);
+        self.taken_back(task, taken)
     }
 
     /// A call goes on with one turn. One in which it has done nothing but look, and sleeps again, becomes a switch before

@@ -6,6 +6,9 @@
 //! instructions, and if it comes round again in the same code, reading the same addresses and
 //! changing no memory but its own stack, it gives way.
 //!
+//! One that is found so in the same place again is known by the memory that it reads there: if that does not
+//! change for some rounds it still spins.
+//!
 //! This is a guess, and only about when to switch: a loop that computes from the same memory
 //! loses the rest of its slice. A loop that finds the memory that it reads unchanged when it runs
 //! again is looked at ever more seldom, so that this costs it little. It must never decide anything
@@ -17,6 +20,7 @@ use relive_host::{GuestAddr, Reg, copy};
 use crate::exits::{self, Stepped};
 use crate::failure::Result;
 use crate::flow::Flow;
+use crate::spin::KnownSpin;
 use crate::task::Task;
 
 /// Most instructions to look at.
@@ -32,6 +36,8 @@ pub enum SpinVerdict {
     Busy,
     /// Something else came: how the task goes on.
     Other(Flow),
+    /// It is to be looked at again after so many ticks.
+    OnTrial(i64),
 }
 
 /// The accesses of a loop so far.
@@ -54,6 +60,13 @@ pub fn look(task: &mut Task) -> Result<SpinVerdict> {
     let start = task.ctx.rip;
     if task.spin.is_busy(start) {
         return Ok(SpinVerdict::Busy);
+    }
+    if task.exact && task.ctx.pending == 0 {
+        match task.spin.known(start) {
+            KnownSpin::Spins => return Ok(SpinVerdict::Spinning),
+            KnownSpin::OnTrial(ticks) => return Ok(SpinVerdict::OnTrial(ticks)),
+            KnownSpin::Unknown => {}
+        }
     }
     let mut seen = Seen::default();
     while seen.steps < MOST_STEPS {
@@ -84,7 +97,7 @@ pub fn look(task: &mut Task) -> Result<SpinVerdict> {
             if waits_for.is_empty() {
                 break;
             }
-            task.spin.note_spinning(&waits_for);
+            task.spin.note_spinning(start, &waits_for);
             return Ok(SpinVerdict::Spinning);
         }
     }
