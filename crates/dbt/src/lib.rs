@@ -88,7 +88,7 @@ pub use flags::{dead_flags_at, flags_dead_at};
 pub use forced::{Ask, open_memory};
 pub use instr_op::{GeneralProtection, InstrOp, Width};
 pub use kept_regions::Read;
-pub use options::{AtPause, FRAGMENT_INSNS, Options, Ordered, Pairs};
+pub use options::{AtPause, FRAGMENT_INSNS, NeighbourRule, Options, Ordered, Pairs};
 pub use sites::Sites;
 pub use stats::Stats;
 pub use stop::{Bad, Error, Next, Stop, TrapKind};

@@ -5,13 +5,16 @@
 //! Whether an instruction is such a neighbour must depend on nothing but the guest bytes of its page, and on that nothing
 //! but a system call can change these: recording and replay count the same operations.
 
-use iced_x86::{Decoder, DecoderOptions, Instruction, InstructionInfoFactory, OpKind, Register};
+use iced_x86::{
+    Decoder, DecoderOptions, Instruction, InstructionInfoFactory, Mnemonic, OpKind, Register,
+};
 use relive_host::{GuestAddr, addr::PAGE};
 
 use crate::access::{access_kinds, is_atomic};
 use crate::addr_map::AddrMap;
 use crate::code::{Code, fetch};
 use crate::decode::Insn;
+use crate::options::NeighbourRule;
 use crate::sites::is_candidate;
 
 /// Code is looked at in blocks of so many bytes.
@@ -67,6 +70,7 @@ impl Neighbours {
         &mut self,
         code: &dyn Code,
         insn: &Insn,
+        rule: NeighbourRule,
         reads: impl FnOnce(u64, u64),
     ) -> bool {
         let Some(form) = word(insn).filter(|_| code.lasting(GuestAddr(insn.pc()))) else {
@@ -91,7 +95,11 @@ impl Neighbours {
                     OperandForm::At(at) => {
                         self.found(pc, NEAR).any(|found| found.stored.contains(&at))
                     }
-                    OperandForm::From(at) => !is_field(near(), insn.iced.memory_base(), at),
+                    OperandForm::From(at) => {
+                        let base = insn.iced.memory_base();
+                        let closely = rule == NeighbourRule::Closely;
+                        !is_field(near(), base, at) || closely && !stays_field(code, pc, base, at)
+                    }
                 }
     }
 
@@ -141,6 +149,36 @@ fn is_field<'a>(
     lock.is_some()
 }
 
+/// Whether code near a field of a lock says nothing else of it: that its address is taken, so that others may change it by atomic
+/// instructions or wait for it (the futexes of readers and writers), or that the register has another value there than where it leads to the
+/// lock.
+fn stays_field(code: &dyn Code, pc: u64, base: Register, displacement: u64) -> bool {
+    let (from, to) = blocks(pc, NEAR);
+    let mut factory = InstructionInfoFactory::new();
+    let (mut locks, mut sets, mut is_taken) = (Vec::new(), Vec::new(), false);
+    decoded(code, from, to, |iced| {
+        let at = iced.ip();
+        let leads = iced.memory_base() == base && iced.memory_index() == Register::None;
+        let distance = iced.memory_displacement64().wrapping_sub(displacement) as i64;
+        if leads && iced.mnemonic() == Mnemonic::Lea {
+            is_taken |= distance == 0;
+        } else if leads && is_atomic(iced) && distance.unsigned_abs() <= FIELDS {
+            locks.push(at);
+        }
+        let mut used = factory.info(iced).used_registers().iter();
+        let full = base.full_register();
+        if used.any(|r| r.register().full_register() == full && access_kinds(r.access()).1) {
+            sets.push(at);
+        }
+    });
+    let keeps = |lock: u64| {
+        !sets
+            .iter()
+            .any(|set| (pc.min(lock)..pc.max(lock)).contains(set))
+    };
+    !is_taken && locks.into_iter().any(keeps)
+}
+
 /// The blocks that are not more than `reach` from that of an address, in the same page.
 fn blocks(pc: u64, reach: u64) -> (u64, u64) {
     let (own, page) = (pc & !(BLOCK - 1), pc & !(PAGE - 1));
@@ -169,32 +207,16 @@ fn form(iced: &Instruction) -> Option<OperandForm> {
     }
 }
 
-/// What matters of a block. Its instructions are decoded one behind the other: data between them, and a run up that was too
-/// short, order too much or too little, in each process the same.
+/// What matters of a block.
 fn find(code: &dyn Code, block: u64) -> Option<Box<BlockContent>> {
-    let page = block & !(PAGE - 1);
-    let from = block.saturating_sub(RUN_UP).max(page);
-    let to = (block + BLOCK + INSN).min(page + PAGE);
-    let bytes = fetch(code, from, (to - from) as usize);
     let mut found = BlockContent::default();
     let mut factory = InstructionInfoFactory::new();
-    let mut at = 0;
-    while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
-        let pc = from + at as u64;
-        if pc >= block + BLOCK {
-            break;
-        }
-        let iced = Decoder::with_ip(64, rest, pc, DecoderOptions::NONE).decode();
-        at += match iced.is_invalid() {
-            true => 1,
-            false => iced.len(),
-        };
+    decoded(code, block, block + BLOCK, |iced| {
         let accesses = (0..iced.op_count()).any(|i| iced.op_kind(i) == OpKind::Memory);
-        let form = accesses.then(|| form(&iced)).flatten();
-        let (true, Some(form)) = (pc >= block, form) else {
-            continue;
+        let Some(form) = accesses.then(|| form(iced)).flatten() else {
+            return;
         };
-        if is_atomic(&iced) {
+        if is_atomic(iced) {
             let plain = iced.memory_index() == Register::None;
             found.atomics.push(AtomicInsn {
                 form,
@@ -202,13 +224,37 @@ fn find(code: &dyn Code, block: u64) -> Option<Box<BlockContent>> {
                 may_lock: plain && iced.memory_size().size() <= LOCK,
             });
         } else if let OperandForm::At(at) = form {
-            let mut used = factory.info(&iced).used_memory().iter();
+            let mut used = factory.info(iced).used_memory().iter();
             if used.any(|memory| access_kinds(memory.access()).1) {
                 found.stored.push(at);
             }
         }
-    }
+    });
     (found != BlockContent::default()).then(|| Box::new(found))
+}
+
+/// The instructions that begin in a range of one page. They are decoded one behind the other: data between them, and a run
+/// up that was too short, order too much or too little, in each process the same.
+fn decoded(code: &dyn Code, start: u64, end: u64, mut each: impl FnMut(&Instruction)) {
+    let page = start & !(PAGE - 1);
+    let from = start.saturating_sub(RUN_UP).max(page);
+    let to = (end + INSN).min(page + PAGE);
+    let bytes = fetch(code, from, (to - from) as usize);
+    let mut at = 0;
+    while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
+        let pc = from + at as u64;
+        if pc >= end {
+            break;
+        }
+        let iced = Decoder::with_ip(64, rest, pc, DecoderOptions::NONE).decode();
+        at += match iced.is_invalid() {
+            true => 1,
+            false => iced.len(),
+        };
+        if pc >= start {
+            each(&iced);
+        }
+    }
 }
 
 #[cfg(test)]

@@ -71,11 +71,23 @@ pub struct Options {
     pub order: Ordered,
     /// Plain accesses that are treated like ordered instructions.
     pub sites: Sites,
-    /// Plain accesses near atomic instructions are ordered too.
-    pub neighbours: bool,
+    /// The plain accesses near atomic instructions that are ordered too.
+    pub neighbours: NeighbourRule,
     /// A pass of the tests is on.
     #[cfg(test)]
     pub count_accesses: bool,
+}
+
+/// By which rule plain accesses near atomic instructions are ordered like these: a recording's own, whatever the present one is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NeighbourRule {
+    /// None is.
+    #[default]
+    None,
+    /// Data behind a lock are told by the register and the distance alone.
+    ByRegister,
+    /// They are told by what code nearby does with the register and the address too.
+    Closely,
 }
 
 impl Default for Options {
@@ -92,7 +104,7 @@ impl Default for Options {
             at_pause: AtPause::Leave,
             order: Ordered::Off,
             sites: Sites::default(),
-            neighbours: false,
+            neighbours: NeighbourRule::None,
             #[cfg(test)]
             count_accesses: false,
         }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use relive_dbt::Sites;
+use relive_dbt::{NeighbourRule, Sites};
 use relive_trace::{Manifest, Recorder};
 
 use crate::failure::{Failure, Result};
@@ -22,8 +22,8 @@ pub struct OrderedSites {
     given: AtomicU32,
     /// Not 0: signals that find an action are operations, as since version 1.7 of the format.
     signals: AtomicU32,
-    /// Not 0: plain accesses near atomic instructions are operations, and marks of locks whose thread has ended, as since
-    /// version 1.8.
+    /// The manifest's rule by which plain accesses near atomic instructions are operations. Not 0: marks of locks whose thread
+    /// has ended are, too.
     near: AtomicU32,
     /// Not 0: memory is ordered by its lines, and no instruction is an operation.
     lines: AtomicU32,
@@ -105,8 +105,9 @@ pub fn give(shm: &Shm, manifest: &Manifest) {
     let sites = SITES.of(shm);
     let signals = u32::from(manifest.orders_signals());
     sites.signals.store(signals, Ordering::Relaxed);
-    let near = u32::from(manifest.orders_neighbours());
-    sites.near.store(near, Ordering::Relaxed);
+    sites
+        .near
+        .store(manifest.neighbour_rule(), Ordering::Relaxed);
     let lines = u32::from(manifest.recorder == Recorder::Coherence);
     sites.lines.store(lines, Ordering::Relaxed);
     sites.give(&manifest.sites);
@@ -139,14 +140,18 @@ pub fn has_instructions(shm: Option<&Shm>) -> bool {
     shm.is_none_or(|shm| SITES.of(shm).lines.load(Ordering::Relaxed) == 0)
 }
 
-/// Whether plain accesses near atomic instructions are operations.
-pub fn has_neighbours(shm: Option<&Shm>) -> bool {
-    shm.is_some_and(|shm| SITES.of(shm).near.load(Ordering::Relaxed) != 0)
+/// The plain accesses near atomic instructions that are operations.
+pub fn neighbours(shm: Option<&Shm>) -> NeighbourRule {
+    match shm.map_or(0, |shm| SITES.of(shm).near.load(Ordering::Relaxed)) {
+        0 => NeighbourRule::None,
+        1 => NeighbourRule::ByRegister,
+        _ => NeighbourRule::Closely,
+    }
 }
 
 /// Whether marks of locks whose thread has ended are operations.
 pub fn has_marks(shm: Option<&Shm>) -> bool {
-    has_neighbours(shm)
+    neighbours(shm) != NeighbourRule::None
 }
 
 /// The sites that a host orders.

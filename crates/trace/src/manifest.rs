@@ -182,11 +182,16 @@ impl Manifest {
         self.format >= Version { major: 1, minor: 7 }
     }
 
-    /// Whether plain accesses near atomic instructions are operations of their threads, and marks of robust locks of the
-    /// thread that ends: in a sketch, since version 1.8.
+    /// The rule by which plain accesses near atomic instructions are operations of their threads, and marks of robust locks of
+    /// the thread that ends: in a sketch, 1 since version 1.8, and 2 since 1.12 (and 2.1); 0: none of them is.
     #[must_use]
-    pub fn orders_neighbours(&self) -> bool {
-        self.format >= Version { major: 1, minor: 8 }
+    pub fn neighbour_rule(&self) -> u32 {
+        let Version { major, minor } = self.format;
+        match (major, minor) {
+            (1, ..8) => 0,
+            (1, ..12) | (2, ..1) => 1,
+            _ => 2,
+        }
     }
 
     /// The manifest of a recording that begins now on this machine.

@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 /// misread a trace; the minor number when something was added.
 pub const FORMAT: Version = Version {
     major: 1,
-    minor: 11,
+    minor: 12,
 };
 
 /// The format of an excerpt. A reader of [`FORMAT`] alone would take it for a recording from the beginning.
-pub const EXCERPT_FORMAT: Version = Version { major: 2, minor: 0 };
+pub const EXCERPT_FORMAT: Version = Version { major: 2, minor: 1 };
 
 /// A version of the trace format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

@@ -5,6 +5,7 @@ use crate::code::Window;
 use crate::decode::Decoded;
 
 const START: u64 = 0x10000;
+const RULE: NeighbourRule = NeighbourRule::Closely;
 
 /// Code at [`START`], which lasts or does not.
 struct Bytes(Vec<u8>, bool);
@@ -40,7 +41,7 @@ fn is_one(code: &Bytes, at: usize) -> bool {
     let mut insn = Insn::new();
     let decoded = insn.decode(&mut Window::new(code), START + at as u64);
     assert!(matches!(decoded, Decoded::Insn));
-    Neighbours::default().has(code, &insn, |_, _| ())
+    Neighbours::default().has(code, &insn, RULE, |_, _| ())
 }
 
 /// Whether `insn` at 0x400 is one beside `other` at `at`.
@@ -91,6 +92,40 @@ fn data_behind_a_lock_is_not_one() {
 }
 
 #[test]
+fn a_word_whose_address_is_taken_is_one() {
+    // mov [rdi+12], eax, and lea rsi, [rdi+12]: somebody waits for it, or changes it by atomic instructions.
+    let store: (usize, &[u8]) = (0x400, &[0x89, 0x47, 0x0c]);
+    let takes = |at| code(&[store, (0x420, &LOCKS), (at, &[0x48, 0x8d, 0x77, 0x0c])]);
+    assert!(is_one(&takes(0x440), 0x400));
+    assert!(is_one(&takes(0x3c0), 0x400));
+    assert!(!is_one(&takes(0x640), 0x400), "far away");
+    // lea rsi, [rdi+8]
+    let other = code(&[store, (0x420, &LOCKS), (0x440, &[0x48, 0x8d, 0x77, 8])]);
+    assert!(!is_one(&other, 0x400));
+}
+
+#[test]
+fn a_register_that_is_set_between_leads_elsewhere() {
+    // mov rax, [rdi+8]; mov rdi, rbx
+    let load: (usize, &[u8]) = (0x400, &[0x48, 0x8b, 0x47, 0x08]);
+    let sets = |at, lock| code(&[load, (lock, &LOCKS), (at, &[0x48, 0x89, 0xdf])]);
+    assert!(is_one(&sets(0x410, 0x420), 0x400));
+    assert!(is_one(&sets(0x3f0, 0x3e0), 0x400));
+    assert!(!is_one(&sets(0x430, 0x420), 0x400));
+    assert!(!is_one(&sets(0x3d0, 0x3e0), 0x400));
+    // By the rule of older recordings it is the lock's all the same.
+    let mut insn = Insn::new();
+    let between = sets(0x410, 0x420);
+    insn.decode(&mut Window::new(&between), START + 0x400);
+    let older = NeighbourRule::ByRegister;
+    assert!(!Neighbours::default().has(&between, &insn, older, |_, _| ()));
+    // mov rdi, [rdi+8]: the load itself sets it.
+    let follows = [0x48, 0x8b, 0x7f, 0x08];
+    assert!(beside(&follows, 0x420, &LOCKS));
+    assert!(!beside(&follows, 0x3e0, &LOCKS));
+}
+
+#[test]
 fn settings_at_fixed_addresses_are_none() {
     // mov eax, [rip+0x1000]; mov [rip+..], ecx to the same address.
     let load = [0x8b, 0x05, 0, 0x10, 0, 0];
@@ -127,7 +162,7 @@ fn the_bytes_that_decide_are_told() {
     let mut insn = Insn::new();
     insn.decode(&mut Window::new(&code), START + 0x400);
     let mut told = Vec::new();
-    Neighbours::default().has(&code, &insn, |from, to| told.push((from, to)));
+    Neighbours::default().has(&code, &insn, RULE, |from, to| told.push((from, to)));
     assert_eq!(told, [(START, START + 0x900 + INSN)]);
 }
 
@@ -142,9 +177,9 @@ fn changed_code_is_looked_at_anew() {
     insn.decode(&mut Window::new(&with), START + 0x400);
     for end in [1, 1 << 30] {
         let mut known = Neighbours::default();
-        assert!(known.has(&with, &insn, |_, _| ()));
-        assert!(known.has(&without, &insn, |_, _| ()));
+        assert!(known.has(&with, &insn, RULE, |_, _| ()));
+        assert!(known.has(&without, &insn, RULE, |_, _| ()));
         known.forget(START + 0x500, START + 0x500 + end);
-        assert!(!known.has(&without, &insn, |_, _| ()));
+        assert!(!known.has(&without, &insn, RULE, |_, _| ()));
     }
 }

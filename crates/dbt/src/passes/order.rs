@@ -22,7 +22,7 @@ use crate::emit::{Asm, RCX};
 use crate::flags::DeadFlags;
 use crate::mangle::{self, Around};
 use crate::neighbours::Neighbours;
-use crate::options::{Options, Ordered};
+use crate::options::{NeighbourRule, Options, Ordered};
 use crate::sites::Sites;
 use crate::unit::{Flow, Unit};
 
@@ -33,7 +33,7 @@ const COUNT_BYTES: u32 = 64;
 pub(super) struct Order {
     how: Ordered,
     sites: Sites,
-    neighbours: bool,
+    neighbours: NeighbourRule,
 }
 
 /// Why an instruction is ordered.
@@ -70,7 +70,8 @@ impl Order {
         mut reads: impl FnMut(u64, u64),
     ) -> Option<Kind> {
         kind(self.sites, code, insn, &mut reads).or_else(|| {
-            let is_one = self.neighbours && near.has(code, insn, reads);
+            let rule = self.neighbours;
+            let is_one = rule != NeighbourRule::None && near.has(code, insn, rule, reads);
             is_one.then_some(Kind::Neighbour)
         })
     }
@@ -86,7 +87,7 @@ impl Pass for Order {
     }
 
     fn key(&self) -> Option<u64> {
-        let neighbours = u64::from(self.neighbours) << 8;
+        let neighbours = (self.neighbours as u64) << 8;
         Some(self.how as u64 ^ neighbours ^ self.sites.digest())
     }
 

@@ -108,7 +108,7 @@ fn begin(boot: Boot, lifted: Lifted) -> Result<Infallible> {
     options.order = traits.operations;
     if traits.operations != Ordered::Off {
         options.sites = ordered_sites::of(shm.as_ref());
-        options.neighbours = ordered_sites::has_neighbours(shm.as_ref());
+        options.neighbours = ordered_sites::neighbours(shm.as_ref());
     }
     if traits.operations == Ordered::Record {
         let no = |errno| {

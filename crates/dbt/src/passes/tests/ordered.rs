@@ -9,7 +9,7 @@ use relive_host::{GuestAddr, order};
 use super::guest::{DATA_LEN, native_end, protect};
 use super::program::END_BYTES;
 use super::*;
-use crate::{Sites, Translator};
+use crate::{NeighbourRule, Sites, Translator};
 
 const MODES: [Ordered; 3] = [Ordered::Record, Ordered::Count, Ordered::Wait];
 const ALL: i32 = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
@@ -19,7 +19,7 @@ type GoOn = fn(&mut Guest) -> Stop;
 #[derive(Clone, Copy, Debug, Default)]
 struct Plain {
     sites: Sites,
-    neighbours: bool,
+    neighbours: NeighbourRule,
 }
 
 fn with(order: Ordered, plain: Plain, max_insns: u32, count_accesses: bool) -> Options {
@@ -73,7 +73,7 @@ fn sites(code: &[u8], seed: u64) -> Sites {
 }
 
 /// Some of the plain accesses of the program, or none.
-fn chosen(code: &[u8], seed: u64, has_sites: bool, neighbours: bool) -> Plain {
+fn chosen(code: &[u8], seed: u64, has_sites: bool, neighbours: NeighbourRule) -> Plain {
     let sites = match has_sites {
         true => sites(code, seed),
         false => Sites::default(),
@@ -87,7 +87,7 @@ fn any_held() -> bool {
     (0..LINES).any(|line| order::object_of(DATA + 64 * line).is_held())
 }
 
-fn check_ordered(items: &[Item], seed: u64, has_sites: bool, neighbours: bool) {
+fn check_ordered(items: &[Item], seed: u64, has_sites: bool, neighbours: NeighbourRule) {
     let code = build(items, LOW_CODE, DATA);
     let native = native(&code, seed);
     let plain = chosen(&code, seed, has_sites, neighbours);
@@ -116,7 +116,7 @@ fn check_ordered(items: &[Item], seed: u64, has_sites: bool, neighbours: bool) {
 }
 
 /// Every access to the data faults first, and is made by a step.
-fn check_faults(items: &[Item], seed: u64, has_sites: bool, neighbours: bool) {
+fn check_faults(items: &[Item], seed: u64, has_sites: bool, neighbours: NeighbourRule) {
     let code = build(items, LOW_CODE, DATA);
     let native = native(&code, seed);
     let plain = chosen(&code, seed, has_sites, neighbours);
@@ -152,6 +152,14 @@ fn check_faults(items: &[Item], seed: u64, has_sites: bool, neighbours: bool) {
     }
 }
 
+fn rules() -> impl Strategy<Value = NeighbourRule> {
+    prop_oneof![
+        Just(NeighbourRule::None),
+        Just(NeighbourRule::ByRegister),
+        Just(NeighbourRule::Closely)
+    ]
+}
+
 proptest! {
     #![proptest_config(Config { cases: CASES, failure_persistence: None, ..Config::default() })]
 
@@ -160,7 +168,7 @@ proptest! {
         items in programs(30),
         seed in any::<u64>(),
         has_sites in any::<bool>(),
-        neighbours in any::<bool>(),
+        neighbours in rules(),
     ) {
         check_ordered(&items, seed, has_sites, neighbours);
     }
@@ -170,7 +178,7 @@ proptest! {
         items in programs(12),
         seed in any::<u64>(),
         has_sites in any::<bool>(),
-        neighbours in any::<bool>(),
+        neighbours in rules(),
     ) {
         check_faults(&items, seed, has_sites, neighbours);
     }
