@@ -62,13 +62,15 @@ pub fn execute(args: &LastWriteArgs) -> Result<Exit, Failure> {
     // The targets of pointers are those at that time.
     let mut values = Vec::new();
     let variable = goal.variable.as_ref();
+    // Another program may run at the timeline's place.
+    let (folder, mut space) = (timeline.trace().to_owned(), None);
     let mut look = |host: &mut ReplayProcess| {
+        space.get_or_insert_with(|| names::space_of(host, &folder));
         values.extend(variable.and_then(|v| v.value(host, goal.addr, goal.len)));
     };
     let found = timeline.last_write_seen(goal.addr, goal.len, &mut Uninterrupted, &mut look)?;
-    let code = found
-        .as_ref()
-        .map(|w| names::space(&mut timeline).name(w.place.pc));
+    let code = found.as_ref().zip(space);
+    let code = code.map(|(w, space)| space.name(w.place.pc));
     let found = found.as_ref().zip(code.as_ref());
     let shown: Option<[String; 2]> = values.try_into().ok();
     output::print(|out| {

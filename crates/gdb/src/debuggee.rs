@@ -55,6 +55,8 @@ pub struct Debuggee {
     pub(crate) calls: Option<Vec<u32>>,
     /// The program that runs: its path, and the stack pointer that it began with.
     pub(crate) program: (Vec<u8>, u64),
+    /// The program that the client knows of, if it has moved since by a command of its own.
+    pub(crate) shown: Option<(Vec<u8>, u64)>,
     /// The reason of the next stop as text of the protocol, where gdbstub cannot express it.
     pub(crate) told: Option<String>,
     /// A stop to be reported as soon as the client resumes the process.
@@ -119,6 +121,7 @@ impl Debuggee {
             news,
             calls: None,
             program: (Vec::new(), 0),
+            shown: None,
             told: None,
             owed: None,
             interrupt: None,
@@ -187,7 +190,7 @@ impl Debuggee {
         self.watchpoints.clear();
         self.calls = None;
         (self.told, self.owed, self.forked) = (None, None, None);
-        self.met = None;
+        (self.met, self.shown) = (None, None);
         (self.astray, self.finished) = (None, None);
         (self.extended, self.killed) = (false, false);
         self.known.clear();

@@ -132,6 +132,7 @@ impl Debuggee {
     fn moved(&mut self) -> Result<Vec<String>, Failure> {
         (self.at_signal, self.astray, self.finished) = (false, None, None);
         self.met = None;
+        self.shown.get_or_insert_with(|| self.program.clone());
         self.look()?;
         self.current = Some(self.tid(self.status().slot));
         Ok(vec![self.position()])

@@ -109,8 +109,13 @@ impl Debuggee {
         }
         // Going backwards, no child has ever had its parent's memory.
         let is_due = |r: &Reason| !(self.order.is_back() && matches!(r, Reason::VForkDone(_)));
+        let shown = self.shown.take();
+        let is_other = |program: &_| shown.as_ref().is_some_and(|shown| shown != program);
         if let Some(reason) = self.owed.take().filter(is_due) {
-            return Ok(Some(reason));
+            return Ok(Some(match is_other(&self.program) {
+                true => self.executes_first(reason),
+                false => reason,
+            }));
         }
         if self.timeline.forget_changes() {
             self.news.push(
@@ -134,7 +139,25 @@ impl Debuggee {
             }
         }
         self.look()?;
-        Ok(self.reason(stopped))
+        let reason = self.reason(stopped);
+        Ok(match is_other(&self.program) {
+            true => reason.map(|reason| self.executes_first(reason)),
+            false => reason,
+        })
+    }
+
+    /// The stop that tells the client of another program, which it goes on from by itself: the one that it waits for
+    /// comes then.
+    fn executes_first(&mut self, reason: Reason) -> Reason {
+        self.owed = Some(reason);
+        self.executes(self.tid(self.status().slot))
+    }
+
+    /// The thread executes a program.
+    fn executes(&mut self, tid: Tid) -> Reason {
+        let hex: String = self.program.0.iter().map(|b| format!("{b:02x}")).collect();
+        self.told = Some(format!("exec:{hex};"));
+        Reason::Library(tid)
     }
 
     /// Moves to the next stop once, as ordered.
@@ -281,11 +304,7 @@ impl Debuggee {
                 number: nr.into(),
                 position: CatchSyscallPosition::Return,
             },
-            StopEvent::Exec => {
-                let hex: String = self.program.0.iter().map(|b| format!("{b:02x}")).collect();
-                self.told = Some(format!("exec:{hex};"));
-                Reason::Library(tid)
-            }
+            StopEvent::Exec => self.executes(tid),
             StopEvent::Fork { pid, vfork } => {
                 let word = if vfork { "vfork" } else { "fork" };
                 self.told = Some(format!("{word}:p{pid:x}.{pid:x};"));

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::sandbox::Sandbox;
+use crate::sandbox::{Sandbox, text};
 
 /// Compiles the program that crashes, records it, and takes program and source away.
 pub fn crashed(sandbox: &Sandbox, options: &[&str], argument: &[&str]) {
@@ -132,4 +132,17 @@ fn queries_take_names() {
         .refused("no variable triple");
     let neither = sandbox.relive(&["last-write"]);
     assert_eq!(neither.code(), Some(2));
+}
+
+#[test]
+fn a_write_has_the_names_of_the_program_that_made_it() {
+    let sandbox = Sandbox::new();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/command/replaced.c");
+    let program = sandbox.compile(&source, "replaced");
+    sandbox.relive(&["record", text(&program)]).ok();
+    let words = ["last-write", "--addr", "0x20000000", "--json"];
+    let write = sandbox.relive(&words).ok().stdout;
+    let write: Value = serde_json::from_str(&write).unwrap();
+    assert_eq!(write["after"], "0500000000000000", "{write:#}");
+    assert_eq!(write["code"]["symbol"], "writer", "{write:#}");
 }
