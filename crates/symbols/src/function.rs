@@ -60,6 +60,10 @@ impl Space {
         let die = scopes
             .into_iter()
             .find_map(|scopes| scopes.first().cloned())?;
+        if die.unit.language == DW_LANG_Mips_Assembler {
+            // Assemblers name functions and lines, and know of no types.
+            return None;
+        }
         let symbol = placed.module.symbol_at(own).map_or("", |s| s.name.as_str());
         let changed = COPIES.iter().any(|part| symbol.contains(part));
         Some(function(&units, &die, index, address, changed))

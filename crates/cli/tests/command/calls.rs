@@ -244,6 +244,20 @@ fn compiled(sandbox: &Sandbox, compiler: &[&str], name: &str, source: &str) {
 }
 
 #[test]
+fn an_assembler_says_nothing_of_types() {
+    let sandbox = Sandbox::new();
+    let assembled = ".globl twice\n.type twice, @function\ntwice: lea (%rdi,%rdi), %eax\nret\n.size twice, .-twice\n.section .note.GNU-stack\n";
+    std::fs::write(sandbox.path("twice.s"), assembled).unwrap();
+    let source = "int twice(int n); int main(void) { return twice(21) != 42; }";
+    compiled(&sandbox, &["cc", "twice.s"], "main.c", source);
+    let all = calls(&sandbox, "twice");
+    assert!(
+        all[0].starts_with("(0x15, ") && all[0].ends_with(") = 0x2a"),
+        "{all:?}"
+    );
+}
+
+#[test]
 fn functions_are_found_by_short_names() {
     // It also reads its own file by a map, which makes no second function of each.
     const SOURCE: &str = r#"
