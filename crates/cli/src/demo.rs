@@ -14,6 +14,7 @@ use relive_engine::{EXIT_STATUS, Failure};
 
 use crate::place::Place;
 use crate::room::Room;
+use crate::unfinished::Unfinished;
 use crate::{command_line, format, output};
 
 const SOURCE: &str = include_str!("bank.c");
@@ -30,10 +31,11 @@ const REPLAYS: u32 = 3;
 /// # Errors
 /// There is no C compiler, or any other failure of Relive.
 pub fn execute() -> Result<EndStatus, Failure> {
-    let folder = tempfile::Builder::new()
-        .prefix("relive-demo-")
-        .tempdir()
-        .map_err(setup("make a temporary folder"))?;
+    let make = || {
+        let folder = tempfile::Builder::new().prefix("relive-demo-").tempdir();
+        folder.map_err(setup("make a temporary folder"))
+    };
+    let (folder, _unfinished) = Unfinished::begin(make, |folder| folder.path())?;
     say("The program: bank.c, 4 threads that move money between 6 accounts without a lock.");
     say("Money is only moved, so the total must stay 6000.");
     let program = compile(folder.path())?;

@@ -3,7 +3,7 @@
 use relive_engine::Failure;
 use relive_engine::supervisor::EndStatus;
 use relive_engine::timeline::{Indexed, Places, check_index, crashes, index};
-use relive_trace::{ImageSet, Trace};
+use relive_trace::{ImageSet, Trace, UNFINISHED_INDEX};
 
 use crate::args::IndexArgs;
 use crate::format::{count, duration, size};
@@ -26,6 +26,8 @@ pub fn execute(args: &IndexArgs) -> Result<EndStatus, Failure> {
         let was = ImageSet::Index
             .remove(trace.directory())
             .map_err(Failure::setup)?;
+        // What a command has left that was ended amid its work.
+        let was = std::fs::remove_dir_all(trace.directory().join(UNFINISHED_INDEX)).is_ok() || was;
         let done = if was { "removed" } else { "there is none" };
         return output::print(|out| Ok(writeln!(out, "the index of {shown}: {done}")?));
     }

@@ -51,6 +51,7 @@ mod stats;
 mod syscall;
 mod traces;
 mod travel;
+mod unfinished;
 mod unpack;
 mod verify;
 

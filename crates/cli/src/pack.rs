@@ -18,6 +18,7 @@ use tar::{Builder, HeaderMode};
 use crate::args::PackArgs;
 use crate::format::{count, size};
 use crate::room::Room;
+use crate::unfinished::Unfinished;
 use crate::unpack::PARTS;
 use crate::{names, output, traces};
 
@@ -75,7 +76,8 @@ pub fn pack(trace: &Trace, path: &Path, no_sources: bool) -> Result<Extras, Fail
         _ => Path::new("."),
     };
     // Private, as recordings are, and whole or not there at all.
-    let file = tempfile::NamedTempFile::new_in(near).map_err(|e| no(&e))?;
+    let make = || tempfile::NamedTempFile::new_in(near).map_err(|e| no(&e));
+    let (file, _unfinished) = Unfinished::begin(make, |file| file.path())?;
     let level = 3;
     let mut packed = zstd::Encoder::new(BufWriter::new(file), level).map_err(|e| no(&e))?;
     // Of what is in it, debug information and sources have no checksum of their own.

@@ -12,6 +12,7 @@ use std::time::{Duration, SystemTime};
 
 use relive_engine::Failure;
 
+use crate::unfinished::Unfinished;
 use crate::unpack;
 
 /// The folder for unpacked recordings in the cache.
@@ -54,10 +55,11 @@ pub fn folder(file: &Path) -> Result<PathBuf, Failure> {
         about.ctime_nsec()
     ));
     if !to.is_dir() {
-        let new = tempfile::Builder::new()
-            .prefix("new-")
-            .tempdir_in(&base)
-            .map_err(|e| no(&e))?;
+        let make = || {
+            let new = tempfile::Builder::new().prefix("new-").tempdir_in(&base);
+            new.map_err(|e| no(&e))
+        };
+        let (new, _unfinished) = Unfinished::begin(make, |new| new.path())?;
         unpack::into(file, new.path())?;
         // Whole under its name or not there; another command may have been faster.
         let new = new.keep();

@@ -15,6 +15,7 @@ use serde_json::json;
 use crate::args::SplitArgs;
 use crate::format::{count, size};
 use crate::place::Place;
+use crate::unfinished::Unfinished;
 use crate::{output, traces};
 
 /// Splits a part off a recording, which stays as it is.
@@ -54,7 +55,7 @@ pub fn execute(args: &SplitArgs) -> Result<EndStatus, Failure> {
         Spot::of(&begin.status),
         end.as_ref().map(|end| Spot::of(&end.status)),
     );
-    let place = place(args, &trace)?;
+    let (place, unfinished) = Unfinished::begin(|| place(args, &trace), Place::path)?;
     let made = match make_excerpt(&trace, begin, end.as_ref(), place.path()) {
         Ok(made) => made,
         Err(failure) => {
@@ -64,6 +65,7 @@ pub fn execute(args: &SplitArgs) -> Result<EndStatus, Failure> {
             return Err(failure);
         }
     };
+    drop(unfinished);
     place.make_latest()?;
     output::print(|out| {
         if args.json {

@@ -19,6 +19,7 @@ use crate::args::UnpackArgs;
 use crate::format::size;
 use crate::place::Place;
 use crate::progress::Bar;
+use crate::unfinished::Unfinished;
 use crate::{escape, instruction_sets, output};
 
 /// Most bytes of an entry's name that is in an entry of its own.
@@ -55,7 +56,7 @@ pub fn execute(args: &UnpackArgs) -> Result<EndStatus, Failure> {
     };
     let (archive, most) = open(&args.file).map_err(|e| no(&e))?;
     let most = if args.any_size { u64::MAX } else { most };
-    let place = match &args.output {
+    let make = || match &args.output {
         Some(path) => {
             let place = Place::named(path)?;
             // A folder of its own: existing files stay unchanged.
@@ -63,10 +64,11 @@ pub fn execute(args: &UnpackArgs) -> Result<EndStatus, Failure> {
                 .mode(0o700)
                 .create(path)
                 .map_err(|e| Failure::setup(format!("{} cannot be made: {e}", path.display())))?;
-            place
+            Ok(place)
         }
-        None => Place::numbered(&program(&args.file))?,
+        None => Place::numbered(&program(&args.file)),
     };
+    let (place, unfinished) = Unfinished::begin(make, Place::path)?;
     let unpacked = fill(archive, place.path(), most)
         .map_err(|e| no(&e))
         .and_then(|()| check(place.path()));
@@ -76,6 +78,7 @@ pub fn execute(args: &UnpackArgs) -> Result<EndStatus, Failure> {
         place.withdraw();
         return Err(failure);
     }
+    drop(unfinished);
     place.make_latest()?;
     let trace = Trace::open(place.path()).map_err(Failure::setup)?;
     instruction_sets::complain_of_missing(&trace);

@@ -1,5 +1,6 @@
 //! `pack` and `unpack`.
 
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 
 use crate::backtrace::crashed;
@@ -52,6 +53,52 @@ fn a_changed_bit_is_noticed_wherever_it_is() {
         assert_eq!(unpacked.code(), Some(125), "part {part}: {unpacked:#?}");
         assert!(!here.path("again").exists(), "part {part}");
     }
+}
+
+/// The names in the sandbox's folder.
+fn entries(sandbox: &Sandbox) -> Vec<String> {
+    let all = std::fs::read_dir(sandbox.path("")).unwrap();
+    let mut names: Vec<String> = all
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_signal_leaves_nothing_half_done() {
+    let here = Sandbox::new();
+    crashed(&here, &["-g"], &["x"]);
+    here.relive(&["pack", "-o", "race.tar.zst"]).ok();
+    let before = entries(&here);
+    let mut ended = 0;
+    for words in [
+        &["pack", "-o", "other.tar.zst"][..],
+        &["unpack", "race.tar.zst", "-o", "again"],
+    ] {
+        for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT] {
+            let mut child = here.command(words).spawn().unwrap();
+            // Once it has begun, or is done.
+            while entries(&here) == before && child.try_wait().unwrap().is_none() {
+                std::thread::yield_now();
+            }
+            // SAFETY: it is this test's child, which has not been waited for.
+            unsafe { libc::kill(child.id() as i32, signal) };
+            match child.wait().unwrap().signal() {
+                Some(by) => {
+                    assert_eq!(by, signal, "{words:?}");
+                    assert_eq!(entries(&here), before, "{words:?} {signal}");
+                    ended += 1;
+                }
+                // It was faster.
+                None => {
+                    let _ = std::fs::remove_file(here.path("other.tar.zst"));
+                    let _ = std::fs::remove_dir_all(here.path("again"));
+                }
+            }
+        }
+    }
+    assert!(ended > 0, "no signal came in time");
 }
 
 #[test]

@@ -100,7 +100,7 @@ fn every_command_knows_where_a_part_begins_and_ends() {
         serde_json::from_str(&sandbox.relive(&["info", "--json", "part"]).ok().stdout).unwrap();
     let window = json!({ "processes": [{ "process": 0, "event": 60 }], "cut": true });
     assert_eq!((&info["window"], &info["wall_ms"]), (&window, &Value::Null));
-    assert_eq!(info["format"], "2.0");
+    assert_eq!(info["format"], "2.1");
     let verified = sandbox.relive(&["verify", "part"]).ok().stdout;
     assert!(verified.contains("where it was cut"), "{verified}");
     let replayed = sandbox.relive(&["replay", "part"]).ok();
