@@ -61,13 +61,21 @@ const COMMANDS: &str = include_str!("commands.gdb");
 
 /// Starts gdb on a socket in a private folder, and serves it.
 fn start(args: &DebugArgs, options: &Options<'_>) -> Result<EndStatus, Failure> {
+    let no = |e: std::io::Error| {
+        let temporary = std::env::temp_dir();
+        let text = format!(
+            "nothing can be written in {}: {e}; TMPDIR says another folder",
+            temporary.display()
+        );
+        Failure::setup(text)
+    };
     let folder = tempfile::Builder::new()
         .prefix("relive-debug-")
         .tempdir()
-        .map_err(Failure::setup)?;
+        .map_err(no)?;
     let socket = folder.path().join("gdb");
     let commands = folder.path().join("commands");
-    std::fs::write(&commands, COMMANDS).map_err(Failure::setup)?;
+    std::fs::write(&commands, COMMANDS).map_err(no)?;
     let mut server = Server::start(options, &Address::Unix(socket.clone()), peer::admit)?;
     tell(&mut server);
     // The keyboard's interrupt is gdb's.

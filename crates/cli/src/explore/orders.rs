@@ -130,6 +130,7 @@ fn in_process(
     process: u32,
     until: Option<Instant>,
 ) -> Result<Vec<AccessOrder>, Failure> {
+    let way = follow(trace, process)?;
     let tapes = trace.tapes().iter();
     let threads = tapes.filter(|tape| tape.id.process == process && !tape.id.is_schedule());
     if threads.count() < 2 {
@@ -141,7 +142,7 @@ fn in_process(
         bar.set_message(format::count(so_far.orders.len() as u64, "order"));
         until.is_none_or(|until| Instant::now() < until)
     };
-    let found = orders(trace.directory(), &follow(trace, process)?, &mut tell);
+    let found = orders(trace.directory(), &way, &mut tell);
     bar.finish_and_clear();
     found
 }

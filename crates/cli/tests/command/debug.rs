@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::time::Duration;
 
-use crate::sandbox::{Sandbox, wait};
+use crate::sandbox::{Sandbox, finish, wait};
 
 /// Whether a process is there, and has not ended.
 fn lives(pid: u32) -> bool {
@@ -25,6 +25,9 @@ fn gdb_ends_with_its_server() {
     .unwrap();
     std::fs::set_permissions(&gdb, std::fs::Permissions::from_mode(0o755)).unwrap();
     let temporary = sandbox.path("temporary");
+    let mut without = sandbox.command(&["debug", "--no-index", "trace"]);
+    without.env("TMPDIR", &temporary);
+    finish(without).refused("TMPDIR says another folder");
     for signal in [libc::SIGTERM, libc::SIGHUP, libc::SIGKILL] {
         std::fs::create_dir(&temporary).unwrap();
         let words = [

@@ -203,6 +203,9 @@ fn a_failing_neighbour_is_found_in_the_surroundings_of_the_recording() {
         command.output().unwrap().status.success()
     });
     assert!(recorded, "{} never passes", program.display());
+    sandbox
+        .relive(&["explore", "--failing", "-p", "7"])
+        .refused("the recording has no process 7");
     let outcome = sandbox.relive(&["explore", "--failing"]);
     assert_eq!(outcome.code(), Some(1), "{outcome:#?}");
     assert!(
