@@ -252,7 +252,15 @@ impl FlightTree {
         groups.iter().rev().find_map(chosen)
     }
 
-    /// The same, with copies of which this is the highest number of changes of the group that shares memory: from its copy
+    /// Where one begins as soon after `at` as there are copies that agree: of processes, too, that have ended since and were
+    /// copied before that.
+    pub fn choose_behind(&self, at: Instant) -> Option<FlightCut> {
+        let moments: BTreeSet<Instant> = self.copies().map(|copy| copy.taken).collect();
+        let mut behind = moments.into_iter().filter(|moment| *moment > at);
+        behind.find_map(|moment| self.choose(moment, true))
+    }
+
+    /// The same as [`Self::choose`], with copies of which this is the highest number of changes of the group that shares memory: from its copy
     /// up to there no process has been a member together with others.
     fn choose_in_group(&self, group: u32, at: Instant, strict: bool) -> Option<FlightCut> {
         let own = self.by_themselves(group, at, strict);

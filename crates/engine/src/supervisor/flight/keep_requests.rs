@@ -77,6 +77,7 @@ impl Flight {
         self.look();
         let (tree, at) = (&self.store.tree, self.since().unwrap_or(self.store.began));
         let cut = tree.choose(at, true).or_else(|| tree.choose(at, false));
+        let cut = cut.or_else(|| tree.choose_behind(at));
         tracing::debug!(target: "flight", "begins with {cut:?} of {tree:?}");
         let begun = match cut {
             Some(cut) => Keeping::begin(&self.store, self.checkpoints(), cut, &folder),

@@ -376,6 +376,24 @@ fn one_that_never_shares_is_cut_where_it_was() {
     assert_eq!(ways[1], Way::Copy(6, 3));
 }
 
+/// The program ends soon behind the end of a recording, with which its past was forgotten.
+#[test]
+fn processes_that_have_ended_begin_with_copies_from_behind_a_time() {
+    let (mut seen, mut history) = (Seen::new(true), History::new());
+    let acts = [Act::Nothing, Act::Copy(0), Act::Copy(0), Act::End(0)];
+    seen.all(&mut history, &acts);
+    let at = seen.time(1);
+    assert_eq!(seen.tree.choose(at, true), None);
+    assert_eq!(seen.tree.choose(at, false), None);
+    let cut = seen.tree.choose_behind(at).expect("there are copies");
+    let ways = seen.ways(&cut, &history);
+    assert!(
+        history.agree(&ways) && ways == [Way::Copy(2, 0)],
+        "{ways:?}"
+    );
+    assert_eq!(seen.tree.choose_behind(seen.time(3)), None);
+}
+
 #[test]
 fn copies_agree_whatever_happens() {
     explore(&mut Vec::new(), &History::new(), 6);
