@@ -18,7 +18,7 @@ struct Running {
     sandbox: Sandbox,
     child: Child,
     output: BufReader<std::process::ChildStdout>,
-    /// Its first line.
+    /// Its first line, or all up to one that it was to come to.
     first: String,
 }
 
@@ -39,6 +39,14 @@ impl Running {
             child,
             output,
             first,
+        }
+    }
+
+    /// Reads on up to a line.
+    fn comes_to(&mut self, line: &str) {
+        while !self.first.ends_with(line) {
+            let read = self.output.read_line(&mut self.first).unwrap();
+            assert!(read > 0, "no {line:?} in {}", self.first);
         }
     }
 
@@ -142,7 +150,7 @@ fn all_processes_of_a_tree_are_recorded() {
     for mode in MODES {
         let how = ["run", "--attachable", mode];
         let mut run = Running::begin("flight_tree.c", &how, &["120"]);
-        (0..6).for_each(|_| pause());
+        run.comes_to("talks 360\n");
         run.keep(&["--from-now", "kept"]).ok();
         let output = run.rest();
         let part = run.replayed("kept");
