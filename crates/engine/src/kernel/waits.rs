@@ -79,15 +79,14 @@ pub fn may_sleep(task: &Task, call: &Call) -> bool {
     if !task.mode().others_see(task) {
         return true;
     }
-    // Where threads run at the same time, another one may replace the descriptor meanwhile.
-    if !task.traits().together && AtOnce::of(call).is_some_and(|place| place.is_said(call)) {
-        return false;
-    }
     let mut ends = ends(call).map(|(fd, _)| is_regular(task, fd));
-    match ends.next() {
-        None => true,
-        Some(first) => !first || !ends.all(|regular| regular),
-    }
+    let regular = ends
+        .next()
+        .is_some_and(|first| first && ends.all(|regular| regular));
+    // That is remembered, and flags are asked for. Where threads run at the same time, another one may replace the descriptor
+    // meanwhile.
+    !regular
+        && (task.traits().together || AtOnce::of(call).is_none_or(|place| !place.is_said(call)))
 }
 
 /// The descriptors that a call reads from or writes to, each with the socket option that limits how
